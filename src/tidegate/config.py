@@ -1,0 +1,191 @@
+"""What can be set from outside: `tidegate.toml` < `TIDEGATE_*` < what a caller or a flag says.
+
+    app = "orders:app"                       TIDEGATE_APP=orders:app
+    log = "sqlite:///.tidegate/log.db"       TIDEGATE_LOG=sqlite://
+    [kafka]
+    "bootstrap.servers" = "broker:9092"      TIDEGATE_KAFKA__BOOTSTRAP_SERVERS=broker:9092
+    [settings]
+    min_cents = 100                          TIDEGATE_SETTINGS__MIN_CENTS=100
+
+A key that nobody knows and a value of the wrong type are errors by name: a misspelt setting that is
+ignored is found weeks later. What stands under [kafka], [spark] and [settings] belongs to others and stays
+as it is; from the environment it comes as text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from tidegate.errors import ConfigError
+
+FILE = "tidegate.toml"
+PREFIX = "TIDEGATE_"
+SECTIONS = ("kafka", "spark", "settings")
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force. Printing one never shows a value that may be secret."""
+
+    app: Text | None = None
+    """The app that `tidegate run` takes: `module:name`."""
+    log: Text = "sqlite:///.tidegate/log.db"
+    commit_interval_ms: Annotated[int, msgspec.Meta(ge=1, le=3_600_000)] = 100
+    state_dir: Text = ".tidegate/state"
+    upgrade: Literal["apply", "ask"] = "apply"
+    partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
+    """How many a topic gets that says nothing itself."""
+    kafka: dict[str, Any] = {}
+    spark: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    folder: Path = Path()
+    """Where tidegate.toml was found, else the working folder: relative paths start here."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"Config({shown})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        shown: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        shown["log"] = without_login(self.log)
+        for section in SECTIONS:
+            shown[section] = dict.fromkeys(shown[section], "***")
+        return list(shown.items())
+
+
+EXAMPLES = {
+    "app": 'app = "orders:app"',
+    "log": 'log = "sqlite:///.tidegate/log.db"',
+    "commit_interval_ms": "commit_interval_ms = 100",
+    "state_dir": 'state_dir = ".tidegate/state"',
+    "upgrade": 'upgrade = "apply", or "ask"',
+    "partitions": "partitions = 4",
+    "kafka": "a section [kafka] with librdkafka's own names",
+    "spark": "a section [spark] with master and conf",
+    "settings": "a section [settings] with your own names",
+}
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(Config) if field.name in EXAMPLES}
+
+
+def load_config(
+    overrides: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Config:
+    """The settings for a working folder: the file found upward from it, the environment, the overrides.
+
+    An override that is None was not given. Raises `ConfigError`: `broken-config` for a file that cannot be
+    read as TOML, `unknown-setting` and `bad-setting` by name and place.
+    """
+    start = _working_folder(folder)
+    file = next((found for at in (start, *start.parents) if (found := at / FILE).is_file()), None)
+    merged: dict[str, Any] = {}
+    if file is not None:
+        _merge(merged, _checked(_read(file), str(file)), str(file))
+    for variable, layer in _from_environment(os.environ if environ is None else environ):
+        _merge(merged, _checked(layer, variable, text=True), variable)
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    _merge(merged, _checked(given, "the arguments"), "the arguments")
+    return Config(**merged, folder=file.parent if file is not None else start)
+
+
+def without_login(url: str) -> str:
+    """The URL as it may be printed: without a user and a password."""
+    return url if url.startswith("sqlite:///") else re.sub(r"(?s)^([a-z]*://)?.*@", r"\1***@", url)
+
+
+def _working_folder(folder: Path | None) -> Path:
+    try:
+        return (Path.cwd() if folder is None else folder).absolute()
+    except FileNotFoundError:
+        raise ConfigError(
+            "no-folder", "the working folder does not exist any more", "go to another one"
+        ) from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError("broken-config", f"{file}: {error}", "correct that place of the file") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise ConfigError("broken-config", f"{file} is no TOML file", "write it as UTF-8 text") from None
+    except OSError as error:
+        raise ConfigError(
+            "broken-config", f"{file} cannot be read: {error.strerror}", "check its owner and mode"
+        ) from None
+
+
+def _checked(layer: Mapping[str, Any], place: str, *, text: bool = False) -> dict[str, Any]:
+    """The values of one place as their types; `text` allows numbers that are written as text."""
+    checked: dict[str, Any] = {}
+    for name, value in layer.items():
+        if name not in _TYPES:
+            near = get_close_matches(name, _TYPES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(_TYPES)}"
+            raise ConfigError("unknown-setting", f"{place}: there is no setting {name!r}", hint)
+        try:
+            checked[name] = msgspec.convert(value, _TYPES[name], strict=not text)
+        except msgspec.ValidationError as error:
+            found = "" if name in SECTIONS else f": {error}"
+            raise _bad(place, f"{name} cannot be used{found}", f"write {EXAMPLES[name]}") from None
+        if name in SECTIONS:
+            checked[name] = value
+    return checked
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each variable that sets something, with what it sets.
+
+    The environment is shared, so a foreign name is left alone, unless it is nearly one of ours.
+    """
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX):
+            continue
+        name, *path = variable.removeprefix(PREFIX).lower().split("__")
+        if name in SECTIONS:
+            if not path or not all(path):
+                hint = f"name what it sets: {PREFIX}{name.upper()}__NAME"
+                raise _bad(variable, f"{name} is a section and has no value of its own", hint)
+            yield variable, {name: _nested(name, path, environ[variable])}
+        elif name in _TYPES and not path:
+            yield variable, {name: environ[variable]}
+        elif near := get_close_matches(name, _TYPES, n=1, cutoff=0.85):
+            hint = f"did you mean {PREFIX}{near[0].upper()}?"
+            raise ConfigError("unknown-setting", f"{variable} sets nothing", hint)
+
+
+def _nested(section: str, path: list[str], value: str) -> dict[str, Any]:
+    """The path as a dict of dicts. librdkafka's names have dots, which a variable cannot have."""
+    *outer, last = [part.replace("_", ".") for part in path] if section == "kafka" else path
+    nested: dict[str, Any] = {last: value}
+    for part in reversed(outer):
+        nested = {part: nested}
+    return nested
+
+
+def _merge(into: dict[str, Any], layer: Mapping[str, Any], place: str, path: str = "") -> None:
+    """Lay one place over those before it: single values replace, tables are joined."""
+    for name, value in layer.items():
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping):
+            below = into.get(name, {})
+            if not isinstance(below, Mapping):
+                raise _bad(place, f"{here} has a value already and cannot hold others", "set one of the two")
+            into[name] = joined = dict(below)
+            _merge(joined, value, place, here)
+        else:
+            into[name] = value
+
+
+def _bad(place: str, message: str, hint: str) -> ConfigError:
+    return ConfigError("bad-setting", f"{place}: {message}", hint)

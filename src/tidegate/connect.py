@@ -1,0 +1,54 @@
+"""A connection to a log, without Spark: for producers, scripts and tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.clock import Clock
+from tidegate.config import Config, load_config
+from tidegate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tidegate.connection import Connection
+    from tidegate.log.protocol import Log
+
+
+def connect(
+    log: str | Log | None = None,
+    *,
+    config: Config | None = None,
+    folder: Path | None = None,
+    clock: Clock | None = None,
+) -> Connection:
+    """A connection to the log of tidegate.toml, or to the log at a URL, or to one that is open already.
+
+        with tidegate.connect() as log:
+            log.send(ORDERS, "ada", Order(1, 500))
+
+    Without a `config` the settings are those of `folder` (the working folder). A log that was passed in
+    open stays open when the connection closes.
+    """
+    # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
+    from tidegate.connection import Connection
+    from tidegate.log.open import open_log
+
+    if isinstance(log, str):
+        config = load_config({"log": log}, folder=folder) if config is None else config
+        opened = open_log(log, folder=config.folder, clock=clock)
+    else:
+        config = load_config(folder=folder) if config is None else config
+        if log is not None:
+            return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
+        opened = open_log(config.log, folder=config.folder, clock=clock)
+    return Connection(opened, partitions=config.partitions, clock=clock)
+
+
+def _open(log: Log) -> Log:
+    if not hasattr(log, "reader"):
+        raise ConfigError(
+            "bad-log-url",
+            f"a {type(log).__name__} is neither an open log nor the URL of one",
+            'pass a str such as "sqlite:///log.db", or nothing for the log of tidegate.toml',
+        )
+    return log

@@ -1,0 +1,114 @@
+"""Every error that tidegate raises on purpose.
+
+    TidegateError               code, message, hint, retryable
+    ├── TopologyError           a topology that cannot be built; node and file:line
+    ├── ConfigError             a setting, name or argument that cannot be used
+    ├── SerdeError              bytes or a value that a serde refuses; position if known
+    ├── UserCodeError           a user's function raised; position and generation
+    ├── StateError              a store that cannot be opened, read or written
+    ├── LogError                the log refused or failed
+    │   └── FencedError         a newer holder of the same writer id exists
+    └── UpgradeError            an upgrade that cannot go on
+
+One code names one failure everywhere: in the exception, in `--json`, over HTTP and as the anchor in
+the docs. A message says what happened; the hint says what to do; `retryable` says whether the same
+call may work later with nothing changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TidegateError(Exception):
+    """The root: catch this to catch everything that tidegate raises on purpose."""
+
+    def __init__(self, code: str, message: str, hint: str = "", *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        text = f"[{self.code}] {self.message}"
+        return f"{text}  Do: {self.hint}" if self.hint else text
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one shape in which `--json` and HTTP tell an error."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
+
+
+class TopologyError(TidegateError):
+    """A topology that cannot be built."""
+
+    def __init__(
+        self, code: str, message: str, hint: str = "", *, node: str = "", location: str = ""
+    ) -> None:
+        super().__init__(code, message, hint)
+        self.node = node
+        self.location = location
+
+    def __str__(self) -> str:
+        place = "  ".join(part for part in (self.location, self.node) if part)
+        return f"{place}  {super().__str__()}" if place else super().__str__()
+
+
+class ConfigError(TidegateError):
+    """A setting, a name or an argument that cannot be used as it is."""
+
+
+class SerdeError(TidegateError):
+    """Bytes or a value that a serde refuses. `position` is (topic, partition, offset) where known."""
+
+    def __init__(
+        self, code: str, message: str, hint: str = "", *, position: tuple[str, int, int] | None = None
+    ) -> None:
+        super().__init__(code, message, hint)
+        self.position = position
+
+    def at(self, topic: str, partition: int, offset: int) -> SerdeError:
+        """The same error, telling where the record stands."""
+        message = f"{topic}/{partition} offset {offset}: {self.message}"
+        return SerdeError(self.code, message, self.hint, position=(topic, partition, offset))
+
+
+class UserCodeError(TidegateError):
+    """A user's function raised. The cause carries the user's frames."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str = "",
+        *,
+        position: tuple[str, int, int] | None = None,
+        generation: int | None = None,
+    ) -> None:
+        super().__init__(code, message, hint)
+        self.position = position
+        self.generation = generation
+
+
+class StateError(TidegateError):
+    """A store that cannot be opened, read or written."""
+
+
+class LogError(TidegateError):
+    """The log refused a call or failed in it."""
+
+
+class FencedError(LogError):
+    """A newer holder of the same writer id exists: nothing of this writer will ever be committed."""
+
+    def __init__(self, writer: str, held: int, current: int) -> None:
+        super().__init__(
+            "fenced",
+            f"writer {writer!r} (epoch {held}) was fenced by a newer one (epoch {current})",
+            "stop this writer; the newer one goes on from the committed positions",
+        )
+        self.writer = writer
+
+
+class UpgradeError(TidegateError):
+    """An upgrade that cannot go on."""

@@ -1,0 +1,1 @@
+"""The log: partitioned, append-only topics with transactions."""

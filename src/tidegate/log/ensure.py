@@ -1,0 +1,74 @@
+"""A topic as somebody declared it, found in the log or created there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.errors import ConfigError, LogError
+from tidegate.log.protocol import Log
+from tidegate.log.topic import DAY_MS, POLICY, TopicInfo, TopicSpec
+
+# A table's readers may be away for long: a tombstone that is gone too early brings rows back.
+TABLE_DEFAULTS = {POLICY: "compact", "delete.retention.ms": str(30 * DAY_MS)}
+EVENT_DEFAULTS = {POLICY: "delete"}
+
+
+def ensure_topic(
+    log: Log, name: str, *, table: bool, partitions: int | None, default: int, config: Mapping[str, str]
+) -> TopicInfo:
+    """The topic of this name, created if there is none.
+
+    `partitions` None takes the count that it has, or `default` for a new one. LogError `partition-count`
+    or `other-policy` for a topic that is not as declared; nothing is changed then.
+    """
+    _check_policy(name, config, table=table)
+    settings = {**(TABLE_DEFAULTS if table else EVENT_DEFAULTS), **config}
+    found = find_topic(log, name)
+    if found is None:
+        try:
+            return log.create(TopicSpec(name, default if partitions is None else partitions, settings))
+        except LogError:
+            # Somebody else may have created it meanwhile, with a count that is theirs to choose.
+            found = find_topic(log, name)
+            if found is None:
+                raise
+    check_topic(found, table=table, partitions=partitions)
+    return found
+
+
+def find_topic(log: Log, name: str) -> TopicInfo | None:
+    """The topic, if there is one."""
+    try:
+        return log.describe(name)
+    except LogError as error:
+        if error.code != "no-such-topic":
+            raise
+        return None
+
+
+def check_topic(info: TopicInfo, *, table: bool, partitions: int | None = None) -> None:
+    """Raise unless the topic is of this kind and has this many partitions."""
+    if info.compacts != table:
+        kinds = ("rows, one per key", "a history of events")
+        has, asked = kinds if info.compacts else kinds[::-1]
+        raise LogError(
+            "other-policy",
+            f"topic {info.name!r} has cleanup.policy {info.policy!r}: it holds {has}, not {asked}",
+            "use TableTopic (--table) for rows and Topic for events, or another name",
+        )
+    if partitions is not None and partitions != info.partitions:
+        raise LogError(
+            "partition-count",
+            f"topic {info.name!r} has {info.partitions} partitions, asked for were {partitions}",
+            "ask for the count it has, or use another name",
+        )
+
+
+def _check_policy(name: str, config: Mapping[str, str], *, table: bool) -> None:
+    policy = config.get(POLICY)
+    if policy is not None and ("compact" in policy) != table:
+        raise ConfigError(
+            "bad-topic-config",
+            f"topic {name!r} is declared as {'rows' if table else 'events'}, with cleanup.policy {policy!r}",
+            "leave cleanup.policy out, or declare the other kind of topic",
+        )

@@ -1,0 +1,99 @@
+"""Where each stream task stands, as records of the topic `<app-id>-positions`.
+
+A position is written in the same transaction as everything that it speaks of, so it is never ahead of
+the log nor behind it. It carries exact changelog offsets: "the end now" may be short of what was
+committed, or past it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidegate import names
+from tidegate.errors import LogError
+from tidegate.log.protocol import Log
+from tidegate.log.reads import read_to_end
+from tidegate.log.records import Row
+from tidegate.log.topic import TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+FORMAT = 1
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 << 20),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+
+
+class TaskId(msgspec.Struct, frozen=True, order=True):
+    """A stream task of one generation of an app: the key of its position."""
+
+    component: str
+    generation: int
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.component}.g{self.generation}/{self.subtopology}_{self.partition}"
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a task stands: all offsets are those of the next record to come."""
+
+    sources: dict[str, dict[int, int]] = {}
+    """Next offset to process, by topic and partition."""
+    stream_times: dict[str, dict[int, int]] = {}
+    """Highest timestamp processed, by topic and partition."""
+    changelogs: dict[str, int] = {}
+    """Next offset of each store's changelog partition, by store."""
+    progress: dict[str, str] = {}
+    """What nodes keep besides their stores, by node."""
+    format: int = FORMAT
+
+
+def positions_topic(app: str) -> TopicSpec:
+    """The topic to create for an app's positions."""
+    return TopicSpec(names.positions(app), 1, CONFIG)
+
+
+def position_row(task: TaskId, position: Position, timestamp: int) -> Row:
+    """The record of a position."""
+    return Row(msgspec.json.encode(task), msgspec.json.encode(position), timestamp)
+
+
+def read_positions(log: Log, app: str, start: int = 0) -> dict[TaskId, Position]:
+    """The newest position of every task, read to the end as `read_to_end` says: open your writer first.
+
+    `start` is an offset from which the newest position of every task still lies ahead.
+    """
+    partition = TopicPartition(names.positions(app), 0)
+    first = max(start, log.describe(partition.topic).starts[0])
+    newest: dict[TaskId, Position] = {}
+    for fetched in read_to_end(log, {partition: Offset(first)}):
+        keys = fetched.batch.column(2).to_pylist()
+        values = fetched.batch.column(3).to_pylist()
+        for key, value in zip(keys, values, strict=True):
+            _take(newest, key, value)
+    return newest
+
+
+def _take(newest: dict[TaskId, Position], key: bytes, value: bytes | None) -> None:
+    try:
+        task = msgspec.json.decode(key, type=TaskId)
+        position = None if value is None else msgspec.json.decode(value, type=Position)
+    except msgspec.DecodeError as error:
+        raise LogError(
+            "bad-position",
+            f"a record of the positions topic cannot be read: {error}",
+            "only tidegate may write to it; use the tidegate that wrote it",
+        ) from error
+    if position is None:
+        newest.pop(task, None)
+    elif position.format != FORMAT:
+        raise LogError(
+            "unknown-format",
+            f"the position of {task} has format {position.format}; this tidegate knows {FORMAT}",
+            "use the tidegate that wrote it, or a newer one",
+        )
+    else:
+        newest[task] = position

@@ -1,0 +1,135 @@
+"""The small protocol that every log speaks: `sqlite` here, `kafka` in production.
+
+    log.create(spec)              log.reader(positions) -> Reader    log.writer(id) -> Writer
+    log.describe(name)            log.ends(partitions)               log.append(partition, batch)
+    log.names()  log.delete(name) log.offset_at(partition, time)     log.purge(partition, before)
+
+A reader sees committed records only, in offset order; offsets rise but need not be dense. A writer
+with the same id as an older one fences it for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidegate.log.topic import TopicInfo, TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Records of one partition, in order. `next` is where the reader stands behind them: it also steps
+    over offsets that hold nothing any more, so a batch may be empty and still move the position."""
+
+    partition: TopicPartition
+    batch: pa.RecordBatch
+    next: Offset
+
+
+class Reader(Protocol):
+    """Reads committed records of some partitions from given positions on. For one thread."""
+
+    def poll(self, timeout: float) -> list[Fetched]:
+        """What is there, at most some MiB; waits up to `timeout` seconds if that is nothing.
+
+        Raises LogError `offset-out-of-range` where retention or a purge passed the position.
+        """
+        ...
+
+    def position(self, partition: TopicPartition) -> Offset:
+        """The offset that the next record fetched will have at least."""
+        ...
+
+    def at_end(self, partition: TopicPartition) -> bool:
+        """Whether the last poll saw the committed end and nothing is left before it."""
+        ...
+
+    def seek(self, partition: TopicPartition, offset: Offset) -> None:
+        """Go on from another offset."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Writer(Protocol):
+    """One transaction after the other under one id. For one thread.
+
+    The first append opens a transaction. After FencedError, or any error in commit, the writer is spent:
+    open a new one and read the positions to learn what was committed.
+    """
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
+        """Add records (APPEND_SCHEMA). A record that the topic cannot take raises LogError
+        (`record-too-large`, `bad-timestamp`, `null-key`) and leaves the transaction as it was."""
+        ...
+
+    def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """The next offset of each partition as it will be once this transaction is committed with what
+        was appended so far. If that cannot be kept, commit fails and nothing of it is committed."""
+        ...
+
+    def commit(self) -> None:
+        """Everything appended becomes visible at once, in all partitions; durable on return."""
+        ...
+
+    def abort(self) -> None:
+        """Nothing appended since the last commit will ever be seen."""
+        ...
+
+    def close(self) -> None:
+        """Abort what is open and let go."""
+        ...
+
+
+class Log(Protocol):
+    """Topics, readers and writers. Safe to share between threads; readers and writers are not."""
+
+    @property
+    def id(self) -> str:
+        """Names this log for good: a store that was built from another log shows by it."""
+        ...
+
+    def create(self, spec: TopicSpec) -> TopicInfo:
+        """Create a topic, or find it as asked for: same partition count and cleanup policy."""
+        ...
+
+    def describe(self, name: str) -> TopicInfo: ...
+
+    def names(self) -> list[str]: ...
+
+    def delete(self, name: str) -> None: ...
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], *, committed: bool = True
+    ) -> dict[TopicPartition, Offset]:
+        """Next offset of each partition: up to where a committed reader can get, or with
+        `committed=False` behind everything that open transactions have taken too."""
+        ...
+
+    def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
+        """The first offset whose record has at least this timestamp, else the end."""
+        ...
+
+    def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader: ...
+
+    def writer(self, writer_id: str) -> Writer:
+        """Open the writer of this id and fence whoever held it before."""
+        ...
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        """Append outside of any transaction; durable on return. The offset of the first record."""
+        ...
+
+    def purge(self, partition: TopicPartition, before: Offset) -> None:
+        """Drop the records below an offset."""
+        ...
+
+    def staging(self) -> Log:
+        """Where recalculation writes, so that it does not stand in the way of live commits."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,89 @@
+"""Records as Arrow batches: the one shape in which bytes enter and leave a log.
+
+Appended batches have APPEND_SCHEMA; the log adds the offset, so batches read have READ_SCHEMA.
+Headers keep their order and may repeat; a null key or value is a real null (tombstone), not b"".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), ("value", pa.binary())]))
+APPEND_SCHEMA = pa.schema(
+    [
+        pa.field("timestamp", pa.int64(), nullable=False),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS_TYPE),
+    ]
+)
+READ_SCHEMA = pa.schema([pa.field("offset", pa.int64(), nullable=False), *APPEND_SCHEMA])
+
+
+class Row(NamedTuple):
+    """One record as bytes, before it has an offset."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()
+
+
+class ReadRow(NamedTuple):
+    """One record as bytes, read from a log."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def to_batch(rows: Iterable[Row]) -> pa.RecordBatch:
+    """Rows as one batch that a writer takes."""
+    listed = list(rows)
+    return columns_to_batch(
+        [row.timestamp for row in listed],
+        [row.key for row in listed],
+        [row.value for row in listed],
+        [row.headers for row in listed] if any(row.headers for row in listed) else None,
+    )
+
+
+def columns_to_batch(
+    timestamps: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    headers: Sequence[Headers] | None = None,
+) -> pa.RecordBatch:
+    """Columns as one batch that a writer takes; no headers at all is the cheap case."""
+    count = len(timestamps)
+    if headers is None:
+        header_column: pa.Array[Any] = pa.nulls(count, HEADERS_TYPE)
+    else:
+        listed = [[{"name": name, "value": value} for name, value in row] or None for row in headers]
+        header_column = pa.array(listed, HEADERS_TYPE)
+    columns = [
+        pa.array(timestamps, pa.int64()),
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        header_column,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=APPEND_SCHEMA)
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[ReadRow]:
+    """The rows of a batch that was read."""
+    headers = batch.column(4)
+    header_rows: Iterable[Any] = (
+        headers.to_pylist() if headers.null_count < len(headers) else [None] * len(headers)
+    )
+    columns = (batch.column(i).to_pylist() for i in range(4))
+    for offset, timestamp, key, value, pairs in zip(*columns, header_rows, strict=True):
+        named = tuple((pair["name"], pair["value"]) for pair in pairs) if pairs else ()
+        yield ReadRow(offset, timestamp, key, value, named)

@@ -1,0 +1,94 @@
+"""Batches as bytes: an Arrow IPC message, compressed, without schema, with a checksum beside it.
+
+A fresh batch has dense offsets, so none are stored; a compacted one has holes, so it keeps each
+record's distance from the first offset of its span. Records without headers store no header column.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA
+
+SPARSE, WITH_HEADERS, LZ4, ZSTD = 1, 2, 4, 8
+ZSTD_FROM_BYTES = 64 * 1024
+
+_BARE = pa.schema(list(APPEND_SCHEMA)[:3])
+_DISTANCE = pa.field("distance", pa.int64(), nullable=False)
+_SCHEMAS = {
+    0: _BARE,
+    WITH_HEADERS: APPEND_SCHEMA,
+    SPARSE: pa.schema([_DISTANCE, *_BARE]),
+    SPARSE | WITH_HEADERS: pa.schema([_DISTANCE, *APPEND_SCHEMA]),
+}
+_lz4 = pa.Codec("lz4_raw")
+_zstd = pa.Codec("zstd", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A batch ready to be stored, or stored already and without its data."""
+
+    data: bytes
+    size: int
+    checksum: int
+    kind: int
+    raw: int
+    count: int
+    max_timestamp: int
+    tombstones: int
+
+
+def encode(batch: pa.RecordBatch) -> Encoded:
+    """A fresh batch (APPEND_SCHEMA), whose offsets will be dense."""
+    return _encode(batch, 0)
+
+
+def encode_sparse(batch: pa.RecordBatch, base: int) -> Encoded:
+    """A batch that was read (READ_SCHEMA) and kept in part; `base` is the first offset of its span."""
+    distance = pc.subtract(batch.column(0), base)
+    columns = [distance, *batch.columns[1:]]
+    return _encode(pa.RecordBatch.from_arrays(columns, schema=_SCHEMAS[SPARSE | WITH_HEADERS]), SPARSE)
+
+
+def _encode(batch: pa.RecordBatch, kind: int) -> Encoded:
+    headers = batch.column(batch.num_columns - 1)
+    if headers.null_count == len(headers):
+        batch = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=_SCHEMAS[kind])
+    else:
+        kind |= WITH_HEADERS
+    message = batch.serialize()
+    codec, flag = (_zstd, ZSTD) if message.size >= ZSTD_FROM_BYTES else (_lz4, LZ4)
+    data = bytes(codec.compress(message))
+    if len(data) < message.size:
+        kind |= flag
+    else:
+        data = message.to_pybytes()
+    timestamps = batch.column(batch.schema.get_field_index("timestamp"))
+    return Encoded(
+        data,
+        len(data),
+        zlib.crc32(data),
+        kind,
+        message.size,
+        batch.num_rows,
+        pc.max(timestamps).as_py(),
+        batch.column(batch.schema.get_field_index("value")).null_count,
+    )
+
+
+def decode(data: bytes, kind: int, raw: int, base: int) -> pa.RecordBatch:
+    """The stored batch with its offsets (READ_SCHEMA). The caller has compared the checksum."""
+    buffer = pa.py_buffer(data)
+    if kind & (LZ4 | ZSTD):
+        buffer = (_zstd if kind & ZSTD else _lz4).decompress(buffer, decompressed_size=raw)
+    batch = pa.ipc.read_record_batch(buffer, _SCHEMAS[kind & (SPARSE | WITH_HEADERS)])
+    columns = batch.columns
+    offsets = pc.add(columns.pop(0), base) if kind & SPARSE else pa.arange(base, base + batch.num_rows)
+    if not kind & WITH_HEADERS:
+        columns.append(pa.nulls(batch.num_rows, HEADERS_TYPE))
+    return pa.RecordBatch.from_arrays([offsets, *columns], schema=READ_SCHEMA)

@@ -1,0 +1,152 @@
+"""Compaction: of each key only the newest record stays.
+
+A pass looks at what came since the last one, learns the newest offset of each key in it (at most some
+hundred thousand keys, so that memory is bounded), then walks the whole partition from its start and drops
+what is older. Walking in order matters for tombstones: when a span's tombstones get their horizon, nothing
+older of their keys is left before them, so dropping them at the horizon brings no value back. A restore
+that is slower than the horizon would miss them; DESIGN 5 says what a store does about that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tidegate.log.sqlite.append import load_partition, save_partition
+from tidegate.log.sqlite.database import Database, fetch
+from tidegate.log.sqlite.layout import PartitionRow, Span
+from tidegate.log.sqlite.reader import decode_span, read_spans
+from tidegate.log.sqlite.rewrite import TARGET_BYTES, replace_run
+from tidegate.log.topic import RATIO, TopicInfo
+
+KEYS_PER_PASS = 500_000
+
+Run = list[tuple[Span, "bytes | None"]]
+
+
+def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: int) -> bool:
+    """Whether enough is dirty, or something dirty is old enough, or tombstones reached their horizon."""
+    with database.read() as connection:
+        query = (
+            "SELECT coalesce(sum(size), 0), coalesce(sum(size) FILTER (WHERE last >= ?), 0),"
+            " min(max_timestamp) FILTER (WHERE last >= ?), min(horizon) FILTER (WHERE horizon > 0)"
+            " FROM span WHERE partition = ?"
+        )
+        values = (partition.clean, partition.clean, partition.id)
+        [(total, dirty, oldest, horizon)] = fetch(connection, query, values)
+    if horizon is not None and horizon <= now:
+        return True
+    if not dirty:
+        return False
+    if oldest is not None and now - oldest > info.setting("max.compaction.lag.ms"):
+        return True
+    ratio = float(info.config.get(RATIO, "0.5"))
+    return bool(dirty >= max(TARGET_BYTES // 4, ratio * total))
+
+
+def compact(database: Database, info: TopicInfo, partition_id: int, now: int) -> None:
+    """Passes until everything that may be compacted is."""
+    while True:
+        with database.read() as connection:
+            partition = load_partition(connection, partition_id)
+        newest, until = _newest_offsets(database, info, partition, now)
+        if not _walk(database, info, partition, newest, until, now):
+            return
+        with database.write() as connection:
+            current = load_partition(connection, partition_id)
+            save_partition(connection, replace(current, clean=max(current.clean, until)))
+        if until <= partition.clean or until == partition.next:
+            return
+
+
+def _newest_offsets(
+    database: Database, info: TopicInfo, partition: PartitionRow, now: int
+) -> tuple[dict[bytes, int], int]:
+    """Newest offset of each key from `clean` on, and up to which offset that is known."""
+    newest: dict[bytes, int] = {}
+    until = max(partition.clean, partition.start)
+    lag = info.setting("min.compaction.lag.ms")
+    for span, data in _spans(database, partition, until, partition.next):
+        if lag and span.max_timestamp > now - lag:
+            break
+        batch = decode_span(span, data)
+        newest.update(zip(batch.column(2).to_pylist(), batch.column(0).to_pylist(), strict=True))
+        until = span.last + 1
+        if len(newest) >= KEYS_PER_PASS:
+            break
+    return newest, until
+
+
+def _walk(
+    database: Database,
+    info: TopicInfo,
+    partition: PartitionRow,
+    newest: dict[bytes, int],
+    until: int,
+    now: int,
+) -> bool:
+    """Rewrite the spans below `until`, run by run. False if one was changed by somebody else."""
+    retention = info.setting("delete.retention.ms")
+    for run in _runs(_spans(database, partition, partition.start, until), retention, now):
+        parts = [_kept(span, decode_span(span, data), newest, now) for span, data in run]
+        kept = pa.concat_batches(parts)
+        spans = [span for span, _ in run]
+        unchanged = len(run) == 1 and kept.num_rows == spans[0].count
+        if unchanged and (spans[0].horizon or not spans[0].tombstones):
+            continue
+        horizon = max(_horizon(span, retention, now) for span in spans)
+        if not replace_run(database, spans, kept, horizon):
+            return False
+    return True
+
+
+def _horizon(span: Span, retention: int, now: int) -> int:
+    if not span.tombstones:
+        return 0
+    return span.horizon or now + retention
+
+
+def _kept(span: Span, batch: pa.RecordBatch, newest: dict[bytes, int], now: int) -> pa.RecordBatch:
+    keys, offsets = batch.column(2).to_pylist(), batch.column(0).to_pylist()
+    mask = [newest.get(key, -1) <= offset for key, offset in zip(keys, offsets, strict=True)]
+    if 0 < span.horizon <= now:
+        alive = batch.column(3).is_valid().to_pylist()
+        mask = [keep and valid for keep, valid in zip(mask, alive, strict=True)]
+    return batch if all(mask) else batch.filter(pa.array(mask, pa.bool_()))
+
+
+def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[Run]:
+    """Neighbours that together make about one full batch. Tombstones of very different age do not share a
+    run: they would all wait for the youngest, pass after pass."""
+    run: Run = []
+    size, first_horizon = 0, 0
+    for span, data in spans:
+        horizon = _horizon(span, retention, now)
+        apart = horizon and first_horizon and abs(horizon - first_horizon) > retention // 8
+        if run and (apart or size + span.raw > TARGET_BYTES):
+            yield run
+            run, size, first_horizon = [], 0, 0
+        run.append((span, data))
+        size += span.raw
+        first_horizon = first_horizon or horizon
+    if run:
+        yield run
+
+
+def _spans(
+    database: Database, partition: PartitionRow, offset: int, until: int
+) -> Iterator[tuple[Span, bytes | None]]:
+    """Spans from the one that holds `offset` on, as long as they end below `until`, page by page."""
+    while offset < until:
+        with database.read() as connection:
+            current = load_partition(connection, partition.id)
+            page = read_spans(connection, current, max(offset, current.start), TARGET_BYTES)
+        if not page:  # a purge took everything meanwhile
+            return
+        for span, data in page:
+            if span.last >= until:
+                return
+            yield span, data
+            offset = span.last + 1

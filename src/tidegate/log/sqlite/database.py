@@ -1,0 +1,226 @@
+"""The file: connections and short transactions.
+
+One connection writes, under a lock; one answers short reads; each reader has one of its own, so that it
+can see by `data_version` that another connection committed. No read stays open across calls: an open
+read keeps the WAL from being reset, and it grows without end.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tidegate.errors import LogError
+from tidegate.log.sqlite.file_check import check_contents, check_file
+from tidegate.log.sqlite.filesystem import refuse_network_file_system
+from tidegate.log.sqlite.layout import DDL, seal
+from tidegate.log.sqlite.words import in_our_words
+
+BUSY_SECONDS = 30.0
+OLDEST_SQLITE = (3, 51, 3)
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+
+
+class Database:
+    """One SQLite log file, or one in memory that lives as long as a connection to it does."""
+
+    def __init__(
+        self, path: Path | None, *, vfs: str | None = None, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
+        if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST_SQLITE:
+            raise LogError(
+                "old-sqlite", f"SQLite {apsw.sqlite_lib_version()} may lose data", "pip install -U apsw"
+            )
+        self.path = path
+        self._vfs = vfs
+        self._busy_seconds = busy_seconds
+        self._lock = threading.RLock()
+        self._read_lock = threading.RLock()
+        self._pid = os.getpid()
+        self._broken: LogError | None = None
+        self._closed = False
+        if path is None:
+            self._name = f"file:/{uuid.uuid4().hex}?vfs=memdb"
+        else:
+            _prepare(path, vfs)
+            self._name = path.absolute().as_uri() + (f"?vfs={vfs}" if vfs else "")
+        self._writing = self.connect(create=path is None)
+        with in_our_words(), _untouched_on_error(self._writing):
+            if path is None:
+                _create_tables(self._writing)
+            else:
+                check_contents(self._writing)
+            self._reading = self.connect()
+
+    def connect(self, *, create: bool = False) -> apsw.Connection:
+        """A new connection, set up as all of them are."""
+        flags = _FLAGS | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        with in_our_words():
+            connection = apsw.Connection(self._name, flags=flags)
+            with _untouched_on_error(connection):
+                connection.set_busy_handler(_Patience(self._busy_seconds))
+                if self.path is not None:
+                    connection.pragma("synchronous", "FULL")
+                    connection.pragma("wal_autocheckpoint", 0)
+                    connection.pragma("journal_size_limit", 64 << 20)
+                connection.pragma("cache_size", -8192)
+                connection.pragma("trusted_schema", 0)
+        return connection
+
+    @contextmanager
+    def write(self, *, sync: bool = True) -> Iterator[apsw.Connection]:
+        """One short write transaction. `sync=False` is for what only a later synced commit makes visible.
+
+        A failure before COMMIT rolls back. A failure of COMMIT itself that is not a plain refusal leaves
+        it open what a crash would bring back: `commit-unknown`, and this database is spent.
+        """
+        with self._lock, in_our_words():
+            self._check_usable()
+            connection = self._writing
+            if self.path is not None:
+                connection.pragma("synchronous", "FULL" if sync else "NORMAL")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                changes = connection.total_changes()
+                yield connection
+                if sync and connection.total_changes() > changes:
+                    connection.execute("UPDATE synced SET commits = commits + 1")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            try:
+                connection.execute("COMMIT")
+            except apsw.IOError as error:
+                self._broken = LogError(
+                    "commit-unknown",
+                    f"the commit failed on disk ({error}); whether it counts shows at the next opening",
+                    "open the log and the writer again, and read the positions",
+                    retryable=True,
+                )
+                raise self._broken from error
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """One short read transaction: everything inside sees the same moment."""
+        with self._read_lock:
+            self._check_usable()
+            with snapshot(self._reading):
+                yield self._reading
+
+    def close(self) -> None:
+        """Close the connections. Closing twice is fine."""
+        with self._lock, self._read_lock:
+            self._closed = True
+            self._reading.close()
+            self._writing.close()
+
+    def _check_usable(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self._closed:
+            raise LogError("closed", "the log is closed", "open it again")
+        if os.getpid() != self._pid:
+            raise LogError("forked", "the log was opened by the parent process", "open it in each process")
+
+
+@contextmanager
+def snapshot(connection: apsw.Connection) -> Iterator[None]:
+    """One short read transaction on a connection of one's own."""
+    with in_our_words():
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+
+
+def fetch(connection: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    return list(connection.execute(query, values))
+
+
+class _Patience:
+    """Waits for the write lock in short naps: SQLite's own back-off sleeps longer than a commit takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadline = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._deadline = now + self._seconds
+        if now >= self._deadline:
+            return False
+        time.sleep(random.uniform(0.0001, 0.0005))
+        return True
+
+
+@contextmanager
+def _untouched_on_error(connection: apsw.Connection) -> Iterator[None]:
+    """A file that is refused stays as it is: the last connection would move the WAL into it and delete it."""
+    try:
+        yield
+    except BaseException:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close()
+        raise
+
+
+def _prepare(path: Path, vfs: str | None) -> None:
+    """See that `path` is a whole file of ours, or make one: built aside and linked into place whole, so that
+    neither a crash nor a second process ever meets half a log."""
+    with in_our_words():
+        refuse_network_file_system(path)
+        if path.is_dir():
+            raise LogError("not-a-log", f"{path} is a folder", "name a file")
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _make(path, vfs)
+        check_file(path, vfs)
+
+
+def _make(path: Path, vfs: str | None) -> None:
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        connection = apsw.Connection(str(draft), vfs=vfs)
+        try:
+            _create_tables(connection)
+        finally:
+            connection.close()
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            draft.with_name(draft.name + ending).unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _create_tables(connection: apsw.Connection) -> None:
+    connection.execute(DDL).fetchall()
+    connection.execute("INSERT INTO synced VALUES (0)")
+    values = {"log-id": uuid.uuid4().hex}
+    for key, value in values.items():
+        connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (key, value, seal(key, value)))
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

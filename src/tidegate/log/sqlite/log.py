@@ -1,0 +1,157 @@
+"""The embedded log: everything in one SQLite file, shared by any number of processes on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import apsw
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.clock import Clock, SystemClock
+from tidegate.log.checks import check_batch
+from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
+from tidegate.log.sqlite.catalog import Catalog
+from tidegate.log.sqlite.database import Database
+from tidegate.log.sqlite.layout import SPAN_COLUMNS, check, corrupt, to_span
+from tidegate.log.sqlite.reader import SqliteReader, decode_span, read_spans
+from tidegate.log.sqlite.retention import purge
+from tidegate.log.sqlite.upkeep import Upkeep
+from tidegate.log.sqlite.writer import SPILL_BYTES, SqliteWriter
+from tidegate.log.topic import TopicInfo, TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+
+class SqliteLog:
+    """A log in the file at `path`, or in memory without one."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        clock: Clock | None = None,
+        upkeep: bool = True,
+        vfs: str | None = None,
+        spill_bytes: int = SPILL_BYTES,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._vfs = vfs
+        self._with_upkeep = upkeep
+        self._spill_bytes = spill_bytes
+        self._database = Database(path, vfs=vfs)
+        self._catalog = Catalog(self._database)
+        self._upkeep = Upkeep(self._database, self._catalog, self._clock)
+        self._staging: SqliteLog | None = None
+        self._id = self._read_id()
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def path(self) -> Path | None:
+        return self._database.path
+
+    def create(self, spec: TopicSpec) -> TopicInfo:
+        return self._catalog.create(spec)
+
+    def describe(self, name: str) -> TopicInfo:
+        return self._catalog.find(name).info
+
+    def names(self) -> list[str]:
+        return self._catalog.names()
+
+    def delete(self, name: str) -> None:
+        self._catalog.delete(name)
+
+    def ends(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        committed: bool = True,  # noqa: ARG002
+    ) -> dict[TopicPartition, Offset]:
+        """Both ends are one here: open transactions take no offsets."""
+        ids = self._catalog.current_ids(partitions)
+        with self._database.read() as connection:
+            return {partition: Offset(load_partition(connection, key).next) for partition, key in ids.items()}
+
+    def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
+        key = self._catalog.current_ids([partition])[partition]
+        with self._database.read() as connection:
+            row = load_partition(connection, key)
+            offset = row.start
+            while (candidate := _first_as_late(connection, key, offset, timestamp)) is not None:
+                [(span, data), *_] = read_spans(connection, row, candidate, 0)
+                batch = decode_span(span, data)
+                late = pc.and_(
+                    pc.greater_equal(batch.column(0), offset), pc.greater_equal(batch.column(1), timestamp)
+                )
+                matching = batch.filter(late)
+                if matching.num_rows:
+                    return Offset(matching.column(0)[0].as_py())
+                offset = candidate + 1
+        return Offset(row.next)
+
+    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+        return SqliteReader(self._database, self._catalog, positions)
+
+    def writer(self, writer_id: str) -> SqliteWriter:
+        self._start_upkeep()
+        return SqliteWriter(self._database, self._catalog, self._clock, writer_id, self._spill_bytes)
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        self._start_upkeep()
+        key = self._catalog.current_ids([partition])[partition]
+        info = self._catalog.cached(partition).info
+        check_batch(info, partition.partition, batch, self._clock.now())
+        pieces = pieces_of([batch])
+        with self._database.write() as connection:
+            row = load_partition(connection, key)
+            link(connection, row, [(store_batch(connection, piece), piece) for piece in pieces])
+        return Offset(row.next)
+
+    def purge(self, partition: TopicPartition, before: Offset) -> None:
+        purge(self._database, self._catalog.current_ids([partition])[partition], before)
+
+    def upkeep(self) -> None:
+        """Do now what the upkeep thread would do by itself: retention, due compaction, merging, shrinking."""
+        self._upkeep.run()
+
+    def compact(self, topic: str) -> None:
+        """Compact a topic to its end, now."""
+        self._upkeep.run(topic)
+
+    def staging(self) -> SqliteLog:
+        if self._staging is None:
+            path = self.path.with_suffix(f".staging{self.path.suffix}") if self.path else None
+            self._staging = SqliteLog(path, clock=self._clock, upkeep=self._with_upkeep, vfs=self._vfs)
+        return self._staging
+
+    def close(self) -> None:
+        if self._staging is not None:
+            self._staging.close()
+        self._upkeep.close()
+        self._database.close()
+
+    def _start_upkeep(self) -> None:
+        if self._with_upkeep:
+            self._upkeep.start()
+
+    def _read_id(self) -> str:
+        with self._database.read() as connection:
+            row = connection.execute("SELECT key, value, seal FROM meta WHERE key = 'log-id'").fetchone()
+        if row is None:
+            raise corrupt("it has no id")
+        check("the id of the log", row)
+        return str(row[1])
+
+
+def _first_as_late(connection: apsw.Connection, key: int, offset: int, timestamp: int) -> int | None:
+    """The end of the first span from `offset` on that has a record as late as `timestamp`."""
+    rows = connection.execute(
+        f"SELECT {SPAN_COLUMNS} FROM span WHERE partition = ? AND last >= ? ORDER BY last",  # noqa: S608
+        (key, offset),
+    )
+    spans = (to_span(row) for row in rows)
+    return next((span.last for span in spans if span.count and span.max_timestamp >= timestamp), None)

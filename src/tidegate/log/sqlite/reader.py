@@ -1,0 +1,167 @@
+"""Reading in short pages.
+
+A page is one read transaction: where the partitions stand, then the spans from the position on. The
+spans must tile: a gap between two of them, or before the end, is damage and never skipped.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping
+
+import apsw
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import LogError
+from tidegate.log.protocol import Fetched
+from tidegate.log.records import READ_SCHEMA
+from tidegate.log.sqlite.append import load_partition
+from tidegate.log.sqlite.catalog import Catalog
+from tidegate.log.sqlite.codec import decode
+from tidegate.log.sqlite.database import Database, snapshot
+from tidegate.log.sqlite.layout import SPAN_COLUMNS, PartitionRow, Span, corrupt, to_span
+from tidegate.log.sqlite.words import in_our_words
+from tidegate.types import Offset, TopicPartition
+
+PAGE_BYTES = 4 << 20
+PAGE_SPANS = 64
+SHORTEST_NAP, LONGEST_NAP = 0.001, 0.01
+EMPTY = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
+
+_SPANS = (
+    f"SELECT {SPAN_COLUMNS}, (SELECT data FROM batch WHERE id = span.batch)"  # noqa: S608 - constants
+    " FROM span WHERE partition = ? AND last >= ? ORDER BY last"
+)
+
+
+def read_spans(
+    connection: apsw.Connection, partition: PartitionRow, offset: int, max_bytes: int
+) -> list[tuple[Span, bytes | None]]:
+    """Spans that hold the offsets from `offset` on, with their bytes, in order, without a gap between."""
+    found: list[tuple[Span, bytes | None]] = []
+    size, expected = 0, None
+    for row in connection.execute(_SPANS, (partition.id, offset)):
+        span, data = to_span(row[:13]), row[13]
+        if span.base > offset if expected is None else span.base != expected:
+            raise corrupt(f"offsets before {span.base} are missing")
+        if not _holds(span, data):
+            raise corrupt(f"the batch at offset {span.base} does not match its checksum")
+        found.append((span, data))
+        size += span.raw
+        expected = span.last + 1
+        if size >= max_bytes or len(found) >= PAGE_SPANS:
+            return found
+    if (offset if expected is None else expected) != partition.next:
+        raise corrupt(f"offsets before {partition.next} are missing")
+    return found
+
+
+def _holds(span: Span, data: object) -> bool:
+    """Whether these are the bytes that the span was linked to: none at all, if it has no records left."""
+    if data is None:
+        return span.count == 0
+    return isinstance(data, bytes) and span.count > 0 and zlib.crc32(data) == span.checksum
+
+
+def decode_span(span: Span, data: bytes | None) -> pa.RecordBatch:
+    """The records of a span, with their offsets."""
+    return EMPTY if data is None else decode(data, span.kind, span.raw, span.base)
+
+
+class SqliteReader:
+    """Reads committed records of some partitions."""
+
+    def __init__(
+        self, database: Database, catalog: Catalog, positions: Mapping[TopicPartition, Offset]
+    ) -> None:
+        self._ids = catalog.current_ids(positions)
+        self._connection = database.connect()
+        self._positions: dict[TopicPartition, int] = dict(positions)
+        self._ended: set[TopicPartition] = set()
+        self._version: int | None = None
+        self._more = True
+
+    def poll(self, timeout: float) -> list[Fetched]:
+        deadline = time.monotonic() + timeout
+        nap = SHORTEST_NAP
+        while True:
+            # Kept if the page fails: the next poll must fail again, or find what this one did not give.
+            self._more = self._changed() or self._more
+            if self._more:
+                fetched = self._page()
+                if fetched:
+                    return fetched
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            time.sleep(min(nap, left))
+            nap = min(nap * 2, LONGEST_NAP)
+
+    def position(self, partition: TopicPartition) -> Offset:
+        return Offset(self._positions[partition])
+
+    def at_end(self, partition: TopicPartition) -> bool:
+        return partition in self._ended
+
+    def seek(self, partition: TopicPartition, offset: Offset) -> None:
+        self._positions[partition] = offset
+        self._ended.discard(partition)
+        self._more = True
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _changed(self) -> bool:
+        with in_our_words():
+            version: int = self._connection.pragma("data_version")
+        changed = version != self._version
+        self._version = version
+        return changed
+
+    def _page(self) -> list[Fetched]:
+        """One page: an even share of the bytes for each partition that has something."""
+        pages: list[tuple[TopicPartition, int, list[tuple[Span, bytes | None]]]] = []
+        with snapshot(self._connection):
+            behind = []
+            for partition, key in self._ids.items():
+                row = load_partition(self._connection, key)
+                _check_in_range(partition, self._positions[partition], row)
+                if self._positions[partition] < row.next:
+                    behind.append((partition, row))
+                else:
+                    self._ended.add(partition)
+            for partition, row in behind:
+                spans = read_spans(
+                    self._connection, row, self._positions[partition], PAGE_BYTES // len(behind)
+                )
+                pages.append((partition, row.next, spans))
+        self._more = False
+        return [self._fetched(*page) for page in pages]
+
+    def _fetched(
+        self, partition: TopicPartition, end: int, spans: list[tuple[Span, bytes | None]]
+    ) -> Fetched:
+        position = self._positions[partition]
+        batch = pa.concat_batches([decode_span(span, data) for span, data in spans])
+        if spans[0][0].base < position:
+            batch = batch.filter(pc.greater_equal(batch.column(0), position))
+        behind = spans[-1][0].last + 1
+        self._positions[partition] = behind
+        if behind == end:
+            self._ended.add(partition)
+        else:
+            self._ended.discard(partition)
+            self._more = True
+        return Fetched(partition, batch, Offset(behind))
+
+
+def _check_in_range(partition: TopicPartition, position: int, row: PartitionRow) -> None:
+    if row.start <= position <= row.next:
+        return
+    raise LogError(
+        "offset-out-of-range",
+        f"{partition} holds offsets {row.start} to {row.next - 1}; asked for was {position}",
+        "history below the start was cut by retention or a purge; start from where the topic starts",
+    )

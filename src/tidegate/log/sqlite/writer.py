@@ -1,0 +1,193 @@
+"""The transactional writer.
+
+Offsets are given at commit, inside one short SQLite transaction, so they stay dense and an open
+transaction hides nothing from anyone. `flush` tells them beforehand: it reads where the partitions
+stand, and commit checks that they still stand there. Holding the file's lock from flush to commit would
+be simpler, but one stopped process would then stop every other. Partitions that are flushed have one
+owner (changelogs), so the check fails only for a zombie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+
+import pyarrow as pa
+
+from tidegate.clock import Clock
+from tidegate.errors import LogError
+from tidegate.faultpoints import reach
+from tidegate.log.checks import check_batch
+from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
+from tidegate.log.sqlite.catalog import Catalog
+from tidegate.log.sqlite.codec import Encoded
+from tidegate.log.sqlite.database import Database
+from tidegate.log.sqlite.fencing import check_epoch, sweep, take_over
+from tidegate.types import Offset, TopicPartition
+
+SPILL_BYTES = 4 << 20
+
+
+class Status(Enum):
+    """open ── append ──> open ── commit, abort ──> open;  any error in commit or spill, close ──> spent."""
+
+    OPEN = "open"
+    SPENT = "spent"
+
+
+class SqliteWriter:
+    """One transaction after the other under one id.
+
+    Commit: 1 encode what is buffered, with no lock held; 2 what is above 4 MiB goes to the pending table in
+    pieces, unseen; 3 begin the short transaction; 4 check the epoch; 5 check what flush told; 6 store and
+    link the batches and move the partitions; 7 commit, synced; 8 forget the buffers.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        catalog: Catalog,
+        clock: Clock,
+        writer_id: str,
+        spill_bytes: int = SPILL_BYTES,
+    ) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._clock = clock
+        self._id = writer_id
+        self._spill_bytes = spill_bytes
+        self._status = Status.OPEN
+        self._buffers: dict[TopicPartition, list[pa.RecordBatch]] = {}
+        self._ids: dict[TopicPartition, int] = {}
+        self._counts: dict[TopicPartition, int] = {}
+        self._bytes = 0
+        self._spilled: dict[TopicPartition, list[tuple[int, Encoded]]] = {}
+        self._told: dict[TopicPartition, int] = {}
+        self._epoch = take_over(database, writer_id)
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
+        self._check_open()
+        info = self._catalog.cached(partition).info
+        check_batch(info, partition.partition, batch, self._clock.now())
+        if batch.num_rows == 0:
+            return
+        self._ids.setdefault(partition, self._catalog.partition_id(partition))
+        self._buffers.setdefault(partition, []).append(batch)
+        self._counts[partition] = self._counts.get(partition, 0) + batch.num_rows
+        self._bytes += batch.nbytes
+        if self._bytes > self._spill_bytes:
+            try:
+                self._spill()
+            except BaseException:
+                self._spend()
+                raise
+
+    def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+        self._check_open()
+        ids = {one: self._ids.get(one) or self._catalog.partition_id(one) for one in partitions}
+        with self._catalog.trusted(ids), self._database.read() as connection:
+            check_epoch(connection, self._id, self._epoch)
+            stands = {partition: load_partition(connection, key).next for partition, key in ids.items()}
+        for partition, base in stands.items():
+            if self._told.get(partition, base) != base:
+                raise _moved(partition)
+        self._ids |= ids
+        self._told |= stands
+        return {
+            partition: Offset(base + self._counts.get(partition, 0)) for partition, base in stands.items()
+        }
+
+    def commit(self) -> None:
+        self._check_open()
+        try:
+            self._commit()
+            reach("log.commit.8")
+        except BaseException:
+            self._spend()
+            raise
+        self._forget()
+
+    def _commit(self) -> None:
+        reach("log.commit.1")
+        if not self._ids:
+            return
+        encoded = {partition: pieces_of(batches) for partition, batches in self._buffers.items()}
+        reach("log.commit.3")
+        with self._catalog.trusted(self._ids), self._database.write() as connection:
+            reach("log.commit.4")
+            check_epoch(connection, self._id, self._epoch)
+            reach("log.commit.5")
+            rows = {partition: load_partition(connection, key) for partition, key in self._ids.items()}
+            for partition, base in self._told.items():
+                if rows[partition].next != base:
+                    raise _moved(partition)
+            for partition in sorted(self._counts):
+                reach("log.commit.6")
+                stored = self._spilled.get(partition, [])
+                fresh = [(store_batch(connection, piece), piece) for piece in encoded.get(partition, [])]
+                link(connection, rows[partition], stored + fresh)
+            if self._spilled:
+                connection.execute("DELETE FROM pending WHERE writer = ?", (self._id,))
+            reach("log.commit.7")
+
+    def abort(self) -> None:
+        self._check_open()
+        self._drop()
+
+    def close(self) -> None:
+        if self._status is Status.OPEN:
+            self._drop()
+            self._status = Status.SPENT
+
+    def _spill(self) -> None:
+        """Step 2: store the buffered pieces as pending, each in a transaction of its own, so that others
+        get their turn. Unsynced: the commit's own sync covers the bytes before it."""
+        for partition, batches in self._buffers.items():
+            for piece in pieces_of(batches):
+                reach("log.commit.2")
+                with self._database.write(sync=False) as connection:
+                    check_epoch(connection, self._id, self._epoch)
+                    batch_id = store_batch(connection, piece)
+                    connection.execute(
+                        "INSERT INTO pending VALUES (?, ?, ?)", (batch_id, self._id, self._epoch)
+                    )
+                self._spilled.setdefault(partition, []).append((batch_id, replace(piece, data=b"")))
+        self._buffers = {}
+        self._bytes = 0
+
+    def _spend(self) -> None:
+        """Some of it may be stored and some not: nobody may go on from here."""
+        self._status = Status.SPENT
+        self._drop()
+
+    def _drop(self) -> None:
+        """Sweep what was spilled. If that fails, the next holder of the id sweeps it."""
+        spilled = bool(self._spilled)
+        self._forget()
+        if spilled:
+            try:
+                sweep(self._database, self._id, self._epoch)
+            except LogError:
+                self._status = Status.SPENT
+
+    def _forget(self) -> None:
+        self._buffers = {}
+        self._ids = {}
+        self._counts = {}
+        self._bytes = 0
+        self._spilled = {}
+        self._told = {}
+
+    def _check_open(self) -> None:
+        if self._status is Status.SPENT:
+            raise LogError("writer-spent", f"writer {self._id!r} failed or was closed", "open a new writer")
+
+
+def _moved(partition: TopicPartition) -> LogError:
+    return LogError(
+        "offsets-moved",
+        f"another writer appended to {partition} after its next offset was told",
+        "open a new writer and read the positions; a flushed partition has one owner",
+        retryable=True,
+    )

@@ -1,0 +1,43 @@
+"""Which partition a key belongs to: the same one that Kafka's Java producer chooses.
+
+So a topic that others write and a topic that we write can be joined partition by partition. The hash is
+Kafka's murmur2 (`Utils.murmur2`, seed 0x9747b28c) over the key's bytes; the sign bit is dropped, not
+negated, before the remainder is taken.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_32 = 0xFFFFFFFF
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """The partition of a key, 0 to partitions - 1. Keys that are None belong to no partition."""
+    return (_murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's murmur2 as Java shows it: a signed 32-bit number."""
+    unsigned = _murmur2(data)
+    return unsigned - (1 << 32) if unsigned >> 31 else unsigned
+
+
+def _murmur2(data: bytes) -> int:
+    size = len(data)
+    h = _SEED ^ size
+    for k in _words(size // 4).unpack_from(data):
+        k = k * _M & _32  # noqa: PLW2901 - one name less on the hot path
+        h = (h * _M ^ (k ^ k >> 24) * _M) & _32
+    if rest := size & 3:
+        h = (h ^ int.from_bytes(data[size - rest :], "little")) * _M & _32
+    h = (h ^ h >> 13) * _M & _32
+    return h ^ h >> 15
+
+
+@lru_cache(maxsize=1024)
+def _words(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}I")

@@ -1,0 +1,9 @@
+"""How keys and values become bytes. Layers below work on the bytes and never ask what they mean."""
+
+from __future__ import annotations
+
+from tidegate.serde.infer import serde_for
+from tidegate.serde.protocol import Serde
+from tidegate.serde.structured import Json, MsgPack
+
+__all__ = ["Json", "MsgPack", "Serde", "serde_for"]

@@ -1,0 +1,166 @@
+"""`Json[T]()` and `MsgPack[T]()`: structured values, by msgspec.
+
+The type is given in brackets, because only there can it be a union: `Json[Started | StepDone]()`. It is
+known at run time through `__class_getitem__`, and to type checkers as an ordinary generic class.
+
+Bytes are the same for the same value: fields come in the order of their class, and a dict's items in the
+order that the dict has. Dicts are not sorted, since their order is the user's; so two equal dicts may have
+different bytes, and a set's bytes may change from one process to the next. Neither may be in a key
+(`Serde.stable`).
+
+Reading checks everything. Writing checks the class of the value, not its fields: that would cost as much
+as reading it back. Nothing is ever unpickled or evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import new_class
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from tidegate.errors import ConfigError
+from tidegate.serde.declared import accepted, is_open, shape, type_name
+from tidegate.serde.protocol import Serde, T, undecodable, unencodable, wrong_type
+from tidegate.serde.schema import type_schema
+
+_NOT_GIVEN: Any = object()
+_REFUSED = (TypeError, ValueError, OverflowError, AttributeError)
+
+
+class Structured(Serde[T]):
+    """What the structured formats share: the type in brackets, and every failure as a `SerdeError`."""
+
+    format: ClassVar[str]
+    _declared: ClassVar[Any] = _NOT_GIVEN
+    _made: ClassVar[WeakValueDictionary[Any, type[Structured[Any]]]]
+    _to_bytes: Callable[[Any], bytes]
+    _from_bytes: Callable[[bytes], Any]
+
+    def __init__(self) -> None:
+        if self._declared is _NOT_GIVEN or is_open(self._declared):
+            name, _, _ = type(self).__name__.partition("[")
+            raise ConfigError(
+                "missing-serde", f"{name} was not told which type it writes", f"{name}[Order]()"
+            )
+        self.name = f"{self.format}[{type_name(self._declared)}]"
+        self._shape = shape(self._declared)
+        self.stable = self._shape.stable
+        self._accepted = accepted(self._declared)
+
+    def encode(self, value: T) -> bytes:
+        if self._accepted is None:
+            if value is None:
+                raise wrong_type(self.name, value)
+        elif type(value) not in self._accepted.exact and not self._accepted.takes(value):
+            raise wrong_type(self.name, value, self._accepted.why_not(value))
+        try:
+            return self._to_bytes(value)
+        except RecursionError:
+            raise unencodable(
+                self.name, "it is nested too deeply", "store the parts as rows of their own"
+            ) from None
+        except _REFUSED as error:
+            raise unencodable(self.name, str(error)) from error
+
+    def decode(self, data: bytes) -> T:
+        try:
+            value: T = self._from_bytes(data)
+        except RecursionError:
+            raise undecodable(self.name, data, "they are nested too deeply") from None
+        except MemoryError:
+            raise
+        except Exception as error:  # a user's __post_init__ or Enum may raise anything
+            raise undecodable(self.name, data, str(error) or type(error).__name__) from error
+        if value is None:
+            raise undecodable(self.name, data, "null is no value; a tombstone has no bytes at all")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"format": self.format, **type_schema(self._declared)}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structured):
+            return NotImplemented
+        return self.format == other.format and bool(self._declared == other._declared)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    if not TYPE_CHECKING:
+
+        def __init_subclass__(cls, **options: Any) -> None:
+            super().__init_subclass__(**options)
+            if "format" in cls.__dict__:
+                cls._made = WeakValueDictionary()
+
+        def __class_getitem__(cls, declared: Any) -> Any:
+            """The subclass for one type, the same one each time it is asked for."""
+            if isinstance(declared, TypeVar):
+                return super().__class_getitem__(declared)
+            try:
+                known = cls._made.get(declared)
+            except TypeError:
+                return cls._for(declared)
+            return known or cls._made.setdefault(declared, cls._for(declared))
+
+        @classmethod
+        def _for(cls, declared: Any) -> type[Structured[Any]]:
+            name = f"{cls.__name__}[{type_name(declared)}]"
+            body = {"_declared": declared, "__module__": cls.__module__}
+            return new_class(name, (cls,), exec_body=lambda namespace: namespace.update(body))
+
+
+class Json(Structured[T]):
+    """JSON: `Json[Order]()`. The default for structured types, since people and other programs read it.
+
+    JSON has no NaN and no infinity. They are refused, because msgspec would write null in their place.
+    """
+
+    format = "json"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._from_bytes = msgspec.json.Decoder(self._declared).decode
+        self._to_bytes = self._finite if self._shape.floats else _to_json
+
+    def _finite(self, value: Any) -> bytes:
+        data = _to_json(value)
+        if b"null" in data and _holds_non_finite(value):
+            raise unencodable(
+                self.name, "JSON has no NaN and no infinity", "use None, or MsgPack in place of Json"
+            )
+        return data
+
+
+class MsgPack(Structured[T]):
+    """MessagePack: `MsgPack[Order]()`. Smaller and quicker than JSON, with NaN; ints have 64 bits at most."""
+
+    format = "msgpack"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._from_bytes = msgspec.msgpack.Decoder(self._declared).decode
+        self._to_bytes = _to_msgpack
+
+
+_to_json = msgspec.json.Encoder().encode
+_to_msgpack = msgspec.msgpack.Encoder().encode
+
+
+def _holds_non_finite(value: object) -> bool:
+    """Walks the value; asked only when its JSON has a null, so that the usual record does not pay."""
+    waiting: list[Any] = [msgspec.to_builtins(value)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, float):
+            if not math.isfinite(part):
+                return True
+        elif isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, list | tuple):
+            waiting.extend(part)
+    return False

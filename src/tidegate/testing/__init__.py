@@ -1,0 +1,1 @@
+"""Testing tools that are part of the product."""
