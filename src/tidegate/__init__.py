@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tidegate import stores
+from tidegate.app import App
 from tidegate.connect import connect
+from tidegate.dsl.processor import Context
 from tidegate.errors import (
     ConfigError,
     FencedError,
@@ -16,17 +19,22 @@ from tidegate.errors import (
 )
 from tidegate.record import Record
 from tidegate.serde import Json, MsgPack, Serde
+from tidegate.settings import Secret, Settings, operational
 from tidegate.topics import TableTopic, Topic
 
 __all__ = [
+    "App",
     "ConfigError",
+    "Context",
     "FencedError",
     "Json",
     "LogError",
     "MsgPack",
     "Record",
+    "Secret",
     "Serde",
     "SerdeError",
+    "Settings",
     "StateError",
     "TableTopic",
     "TidegateError",
@@ -35,4 +43,6 @@ __all__ = [
     "UpgradeError",
     "UserCodeError",
     "connect",
+    "operational",
+    "stores",
 ]

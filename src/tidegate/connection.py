@@ -15,12 +15,12 @@ from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic
 from tidegate.log.merged import Span, follow, read_merged
 from tidegate.log.protocol import Log
-from tidegate.log.records import Headers, Row, to_batch
+from tidegate.log.records import Headers, to_batch
 from tidegate.log.route import Router, partitions_of
 from tidegate.log.table import table_rows
 from tidegate.log.topic import TopicInfo
 from tidegate.record import Record
-from tidegate.topics import TableTopic, Topic, TopicBase
+from tidegate.topics import TableTopic, Topic
 from tidegate.typed_records import Moment, as_millis, decoded, encoded
 from tidegate.types import Offset, TopicPartition
 
@@ -48,7 +48,6 @@ class Connection:
         self._owned = owned
         self._closed = False
         self._router = Router(log)
-        self._found: dict[TopicBase[Any, Any], TopicInfo] = {}
 
     @property
     def log(self) -> Log:
@@ -93,13 +92,18 @@ class Connection:
         self._check_open()
         recorded = self._clock.now() if timestamp is None else as_millis(timestamp)
         rows = encoded(topic, key, values, recorded, headers)
-        try:
-            return self._append(topic, rows, partition)
-        except LogError as error:
-            # Deleted since the last call: as good as never created.
-            if error.code != "no-such-topic" or self._found.pop(topic, None) is None:
-                raise
-            return self._append(topic, rows, partition)
+        # Looked up each time: one that was made anew may have another number of partitions.
+        info = ensure_topic(
+            self._log,
+            topic.name,
+            table=isinstance(topic, TableTopic),
+            partitions=topic.partitions,
+            default=self._partitions,
+            config=topic.config,
+        )
+        target = self._router.route(info, rows[0].key, partition)
+        first = self._log.append(target, to_batch(rows))
+        return Sent(topic.name, target.partition, first + len(rows) - 1)
 
     @overload
     def read(
@@ -217,22 +221,6 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _append(self, topic: TopicBase[Any, Any], rows: list[Row], asked: int | None) -> Sent:
-        info = self._found.get(topic)
-        if info is None:
-            info = ensure_topic(
-                self._log,
-                topic.name,
-                table=isinstance(topic, TableTopic),
-                partitions=topic.partitions,
-                default=self._partitions,
-                config=topic.config,
-            )
-            self._found[topic] = info
-        partition = self._router.route(info, rows[0].key, asked)
-        first = self._log.append(partition, to_batch(rows))
-        return Sent(topic.name, partition.partition, first + len(rows) - 1)
 
     def _spans(
         self,

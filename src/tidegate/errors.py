@@ -34,6 +34,10 @@ class TidegateError(Exception):
         text = f"[{self.code}] {self.message}"
         return f"{text}  Do: {self.hint}" if self.hint else text
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors cross process borders; their constructors take other arguments than `Exception` keeps."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
     def as_dict(self) -> dict[str, Any]:
         """The one shape in which `--json` and HTTP tell an error."""
         return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
@@ -112,3 +116,9 @@ class FencedError(LogError):
 
 class UpgradeError(TidegateError):
     """An upgrade that cannot go on."""
+
+
+def _rebuilt(kind: type[TidegateError], args: tuple[Any, ...], fields: dict[str, Any]) -> TidegateError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error

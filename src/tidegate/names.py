@@ -15,7 +15,7 @@ MAX_GIVEN = 200
 MAX_TOPIC = 249
 HEADER_PREFIX = "tidegate."
 
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_GIVEN}}}")
 _BORN_LATER = re.compile(r".*\.g[0-9]+")
 
 

@@ -63,6 +63,13 @@ def test_the_name_of_a_serde_is_format_and_type() -> None:
     assert repr(Json[Order]()) == "<serde json[Order]>"
 
 
+def test_the_name_of_a_union_does_not_depend_on_which_order_came_first() -> None:
+    one, two = Json[Order | Refund](), Json[Refund | Order]()
+    assert (one.name, two.name) == ("json[Order | Refund]", "json[Refund | Order]")
+    assert one == two
+    assert hash(one) == hash(two)
+
+
 def test_the_schema_is_json_with_sorted_keys() -> None:
     schema = Json[Order | Refund]().schema()
     assert json.dumps(schema) == json.dumps(schema, sort_keys=True)
@@ -78,6 +85,7 @@ def test_a_docstring_is_no_part_of_the_schema_but_a_field_called_description_is(
 
 def test_the_order_of_a_unions_members_does_not_count() -> None:
     assert Json[Order | Refund]().schema() == Json[Refund | Order]().schema()
+    assert type_schema(list[int | str]) == type_schema(list[str | int])
 
 
 @pytest.mark.parametrize(

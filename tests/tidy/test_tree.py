@@ -57,14 +57,18 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 EXPORTED = [
+    "App",
     "ConfigError",
+    "Context",
     "FencedError",
     "Json",
     "LogError",
     "MsgPack",
     "Record",
+    "Secret",
     "Serde",
     "SerdeError",
+    "Settings",
     "StateError",
     "TableTopic",
     "TidegateError",
@@ -73,4 +77,6 @@ EXPORTED = [
     "UpgradeError",
     "UserCodeError",
     "connect",
+    "operational",
+    "stores",
 ]

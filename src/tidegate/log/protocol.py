@@ -58,8 +58,9 @@ class Reader(Protocol):
 class Writer(Protocol):
     """One transaction after the other under one id. For one thread.
 
-    The first append opens a transaction. After FencedError, or any error in commit, the writer is spent:
-    open a new one and read the positions to learn what was committed.
+    The first append opens a transaction. After FencedError, any error in commit, or a failure of the log
+    in append, the writer is spent: open a new one and read the positions to learn what was committed. A
+    record that is refused by name does not spend it.
     """
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:

@@ -7,6 +7,7 @@ Headers keep their order and may repeat; a null key or value is a real null (tom
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -66,8 +67,7 @@ def columns_to_batch(
     if headers is None:
         header_column: pa.Array[Any] = pa.nulls(count, HEADERS_TYPE)
     else:
-        listed = [[{"name": name, "value": value} for name, value in row] or None for row in headers]
-        header_column = pa.array(listed, HEADERS_TYPE)
+        header_column = _header_column(headers)
     columns = [
         pa.array(timestamps, pa.int64()),
         pa.array(keys, pa.binary()),
@@ -75,6 +75,20 @@ def columns_to_batch(
         header_column,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=APPEND_SCHEMA)
+
+
+def _header_column(headers: Sequence[Headers]) -> pa.Array[Any]:
+    """Headers as their parts, joined by Arrow: several times faster than by way of dictionaries."""
+    ends = list(accumulate(map(len, headers), initial=0))
+    offsets: list[int | None] = [start if own else None for start, own in zip(ends, headers, strict=False)]
+    offsets.append(ends[-1])
+    pairs = [pair for own in headers for pair in own]
+    parts = [
+        pa.array([name for name, _ in pairs], pa.string()),
+        pa.array([value for _, value in pairs], pa.binary()),
+    ]
+    structs = pa.StructArray.from_arrays(parts, fields=list(HEADERS_TYPE.value_type))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=HEADERS_TYPE)
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[ReadRow]:

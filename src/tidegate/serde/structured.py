@@ -15,6 +15,7 @@ as reading it back. Nothing is ever unpickled or evaluated.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from types import new_class
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -88,7 +89,7 @@ class Structured(Serde[T]):
         return self.format == other.format and bool(self._declared == other._declared)
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash(self.format)
 
     if not TYPE_CHECKING:
 
@@ -98,20 +99,26 @@ class Structured(Serde[T]):
                 cls._made = WeakValueDictionary()
 
         def __class_getitem__(cls, declared: Any) -> Any:
-            """The subclass for one type, the same one each time it is asked for."""
+            """The subclass for one type, the same one each time it is asked for.
+
+            The name is part of the question: Python calls `A | B` and `B | A` equal, and a name in a
+            manifest must not depend on which of them was asked for first.
+            """
             if isinstance(declared, TypeVar):
                 return super().__class_getitem__(declared)
+            name = type_name(declared)
             try:
-                known = cls._made.get(declared)
+                known = cls._made.get((name, declared))
             except TypeError:
-                return cls._for(declared)
-            return known or cls._made.setdefault(declared, cls._for(declared))
+                return cls._for(name, declared)
+            return known or cls._made.setdefault((name, declared), cls._for(name, declared))
 
         @classmethod
-        def _for(cls, declared: Any) -> type[Structured[Any]]:
-            name = f"{cls.__name__}[{type_name(declared)}]"
+        def _for(cls, name: str, declared: Any) -> type[Structured[Any]]:
             body = {"_declared": declared, "__module__": cls.__module__}
-            return new_class(name, (cls,), exec_body=lambda namespace: namespace.update(body))
+            return new_class(
+                f"{cls.__name__}[{name}]", (cls,), exec_body=lambda namespace: namespace.update(body)
+            )
 
 
 class Json(Structured[T]):
@@ -151,8 +158,20 @@ _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 
 
+_NON_FINITE_FLOAT = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+
+
 def _holds_non_finite(value: object) -> bool:
-    """Walks the value; asked only when its JSON has a null, so that the usual record does not pay."""
+    """Asked only when the JSON has a null, which NaN would be, so that the usual record does not pay.
+
+    MessagePack keeps every float as it is, behind the byte 0xcb: without the first bits of a NaN or of an
+    infinity in it there is none. Text may hold the same bytes, so what is found is looked at one by one.
+    """
+    try:
+        if not _NON_FINITE_FLOAT.search(_to_msgpack(value)):
+            return False
+    except OverflowError:
+        pass
     waiting: list[Any] = [msgspec.to_builtins(value)]
     while waiting:
         part = waiting.pop()

@@ -22,6 +22,7 @@ from tidegate.log.sqlite.rewrite import TARGET_BYTES, replace_run
 from tidegate.log.topic import RATIO, TopicInfo
 
 KEYS_PER_PASS = 500_000
+NEVER = 2**63 - 1
 
 Run = list[tuple[Span, "bytes | None"]]
 
@@ -103,9 +104,12 @@ def _walk(
 
 
 def _horizon(span: Span, retention: int, now: int) -> int:
-    if not span.tombstones:
-        return 0
-    return span.horizon or now + retention
+    """When the tombstones of a span may go. Rounded up to an eighth of their retention, so that those of
+    about one age have one horizon; once given, it does not move."""
+    if not span.tombstones or span.horizon:
+        return span.horizon
+    grain = max(1, retention // 8)
+    return min(-(-(now + retention) // grain) * grain, NEVER)
 
 
 def _kept(span: Span, batch: pa.RecordBatch, newest: dict[bytes, int], now: int) -> pa.RecordBatch:
@@ -118,13 +122,13 @@ def _kept(span: Span, batch: pa.RecordBatch, newest: dict[bytes, int], now: int)
 
 
 def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[Run]:
-    """Neighbours that together make about one full batch. Tombstones of very different age do not share a
+    """Neighbours that together make about one full batch. Tombstones of different horizons do not share a
     run: they would all wait for the youngest, pass after pass."""
     run: Run = []
     size, first_horizon = 0, 0
     for span, data in spans:
         horizon = _horizon(span, retention, now)
-        apart = horizon and first_horizon and abs(horizon - first_horizon) > retention // 8
+        apart = horizon and first_horizon and horizon != first_horizon
         if run and (apart or size + span.raw > TARGET_BYTES):
             yield run
             run, size, first_horizon = [], 0, 0

@@ -22,7 +22,7 @@ import apsw
 from tidegate.errors import LogError
 from tidegate.log.sqlite.file_check import check_contents, check_file
 from tidegate.log.sqlite.filesystem import refuse_network_file_system
-from tidegate.log.sqlite.layout import DDL, seal
+from tidegate.log.sqlite.layout import DDL, check, corrupt, seal
 from tidegate.log.sqlite.words import in_our_words
 
 BUSY_SECONDS = 30.0
@@ -59,6 +59,7 @@ class Database:
                 _create_tables(self._writing)
             else:
                 check_contents(self._writing)
+            self.id = _read_id(self._writing)
             self._reading = self.connect()
 
     def connect(self, *, create: bool = False) -> apsw.Connection:
@@ -121,11 +122,14 @@ class Database:
                 yield self._reading
 
     def close(self) -> None:
-        """Close the connections. Closing twice is fine."""
-        with self._lock, self._read_lock:
+        """Close the connections. Closing twice is fine. The last one moves the WAL into the file; if that
+        fails, everything is still in the WAL."""
+        with self._lock, self._read_lock, in_our_words():
             self._closed = True
-            self._reading.close()
-            self._writing.close()
+            try:
+                self._reading.close()
+            finally:
+                self._writing.close()
 
     def _check_usable(self) -> None:
         if self._broken is not None:
@@ -176,7 +180,9 @@ def _untouched_on_error(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        wal = Path(connection.filename_wal)
+        if wal.is_file() and wal.stat().st_size:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close()
         raise
 
@@ -216,6 +222,14 @@ def _create_tables(connection: apsw.Connection) -> None:
     values = {"log-id": uuid.uuid4().hex}
     for key, value in values.items():
         connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (key, value, seal(key, value)))
+
+
+def _read_id(connection: apsw.Connection) -> str:
+    row = connection.execute("SELECT key, value, seal FROM meta WHERE key = 'log-id'").fetchone()
+    if row is None:
+        raise corrupt("it has no id")
+    check("the id of the log", row)
+    return str(row[1])
 
 
 def _sync_folder(folder: Path) -> None:

@@ -22,12 +22,29 @@ from tidegate.log.sqlite.wal_check import check_wal
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
+_LOOKS = 3
 _SMALL_TABLES = ("synced", "meta", "topic", "partition", "pending", "writer")
 _SCHEMA = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema ORDER BY rowid"
 
 
 def check_file(path: Path, vfs: str | None) -> None:
-    """Checks 1 to 5. The file is left as it is, whatever it is."""
+    """Checks 1 to 5. The file is left as it is, whatever it is.
+
+    A process that closes the log meanwhile moves its WAL into the file and deletes it, so what looks wrong
+    is looked at again: damage stays.
+    """
+    for _ in range(_LOOKS - 1):
+        try:
+            return _look_at(path, vfs)
+        except FileNotFoundError:
+            continue
+        except LogError as error:
+            if error.code != "corrupt":
+                raise
+    return _look_at(path, vfs)
+
+
+def _look_at(path: Path, vfs: str | None) -> None:
     size = path.stat().st_size if path.is_file() else 0
     if size < _HEADER_BYTES:
         raise LogError("not-a-log", f"{path} is no tidegate log", "name another file, or move this one away")

@@ -14,7 +14,7 @@ from tidegate.log.checks import check_batch
 from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.database import Database
-from tidegate.log.sqlite.layout import SPAN_COLUMNS, check, corrupt, to_span
+from tidegate.log.sqlite.layout import SPAN_COLUMNS, to_span
 from tidegate.log.sqlite.reader import SqliteReader, decode_span, read_spans
 from tidegate.log.sqlite.retention import purge
 from tidegate.log.sqlite.upkeep import Upkeep
@@ -43,11 +43,10 @@ class SqliteLog:
         self._catalog = Catalog(self._database)
         self._upkeep = Upkeep(self._database, self._catalog, self._clock)
         self._staging: SqliteLog | None = None
-        self._id = self._read_id()
 
     @property
     def id(self) -> str:
-        return self._id
+        return self._database.id
 
     @property
     def path(self) -> Path | None:
@@ -137,14 +136,6 @@ class SqliteLog:
     def _start_upkeep(self) -> None:
         if self._with_upkeep:
             self._upkeep.start()
-
-    def _read_id(self) -> str:
-        with self._database.read() as connection:
-            row = connection.execute("SELECT key, value, seal FROM meta WHERE key = 'log-id'").fetchone()
-        if row is None:
-            raise corrupt("it has no id")
-        check("the id of the log", row)
-        return str(row[1])
 
 
 def _first_as_late(connection: apsw.Connection, key: int, offset: int, timestamp: int) -> int | None:

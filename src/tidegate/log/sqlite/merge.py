@@ -23,7 +23,7 @@ def merge_small(database: Database, partition: PartitionRow) -> None:
             if run[0].base < current.start:
                 continue
             pages = _load(connection, current, run)
-        replace_run(database, run, pa.concat_batches(pages), max(span.horizon for span in run))
+        replace_run(database, run, pa.concat_batches(pages), run[0].horizon)
 
 
 def _newest(database: Database, partition: PartitionRow) -> list[Span]:
@@ -50,8 +50,8 @@ def _runs(spans: list[Span]) -> list[list[Span]]:
 
 
 def _same_age(run: list[Span], span: Span) -> bool:
-    """Tombstones that compaction has seen do not mix with those that it has not."""
-    return not run or bool(run[-1].horizon) == bool(span.horizon)
+    """Tombstones of different horizons do not mix, nor those that compaction has not seen with others."""
+    return not run or run[-1].horizon == span.horizon
 
 
 def _load(connection: apsw.Connection, partition: PartitionRow, run: list[Span]) -> list[pa.RecordBatch]:

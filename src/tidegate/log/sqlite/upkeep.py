@@ -87,6 +87,8 @@ class Upkeep:
 
     def run(self, topic: str | None = None) -> None:
         """Do what is due now; with a topic, compact that one to its end whether due or not."""
+        if self._stop.is_set():
+            raise LogError("closed", "the log is closed", "open it again")
         with in_our_words():
             held = self._lock.take()
         if not held and topic is not None:

@@ -1,0 +1,172 @@
+"""Commit latency of many writers, alone and beside a bulk load.
+
+Each writer is a process that commits ten records over three partitions every 100 ms. They start at random
+moments within the 100 ms and keep their pace, as the slots of an app do. What is timed is `commit()`:
+encoding, waiting for the file's lock, writing and syncing. Scenarios run in turns, each on its own file.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from benchmarks.crew import Crew, Job, Turn
+from benchmarks.log_records import batch_of, batches_of
+from benchmarks.report import Report, percentile
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.topic import TopicSpec
+from tidegate.types import TopicPartition
+
+WRITERS = 16
+SPACING = 0.1
+WARM_UP = 10
+RECORDS = (4, 3, 3)
+BULK_BATCH, BULK_BATCHES = 10_000, 20
+LONG_WAL_BATCHES = 60
+
+Bulk = Literal["none", "same file", "staging file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Who writes at the same time, and how long in each round."""
+
+    name: str
+    writers: int
+    bulk: Bulk
+    seconds: float
+
+
+def measure(report: Report, folder: Path, *, quick: bool) -> None:
+    """All scenarios in turns; the ratios are to the one writer alone."""
+    scale = 0.2 if quick else 1.0
+    one = Scenario("one writer", 1, "none", 20 * scale)
+    many = Scenario(f"{WRITERS} writers", WRITERS, "none", 6 * scale)
+    staged = Scenario(f"{WRITERS} writers, bulk load into staging()", WRITERS, "staging file", 6 * scale)
+    shared = Scenario(f"{WRITERS} writers, bulk load into the same file", WRITERS, "same file", 6 * scale)
+    rounds = 2 if quick else 4
+    latencies: dict[Scenario, list[float]] = {one: [], many: [], staged: [], shared: []}
+    loaded = dict.fromkeys(latencies, 0)
+    with Crew(WRITERS + 1) as crew:
+        for number in range(rounds):
+            for scenario in latencies:
+                report.tell(f"commits: {scenario.name}, round {number + 1} of {rounds}")
+                latencies[scenario] += play(crew, folder, scenario, number, loaded)
+    base = percentile(latencies[one], 99)
+    for scenario, found in latencies.items():
+        title = f"commit, {scenario.name}"
+        report.measured(f"{title}: samples", len(found), "commits")
+        report.measured(f"{title}: p50", percentile(found, 50) * 1000, "ms")
+        report.measured(f"{title}: p99", percentile(found, 99) * 1000, "ms")
+        ratio = percentile(found, 99) / base
+        if scenario is many:
+            report.below(f"{title}: p99 to that of one", ratio, "x", 3)
+        elif scenario is staged:
+            report.below(f"{title}: p99 to that of one", ratio, "x", 5)
+        elif scenario is shared:
+            report.measured(f"{title}: p99 to that of one", ratio, "x")
+        if scenario.bulk != "none":
+            seconds = scenario.seconds * rounds
+            report.measured(f"{title}: bulk load", loaded[scenario] / seconds, "records/s")
+
+
+def play(
+    crew: Crew, folder: Path, scenario: Scenario, number: int, loaded: dict[Scenario, int]
+) -> list[float]:
+    """One round of a scenario: the seconds of each commit."""
+    path = folder / f"{scenario.bulk.replace(' ', '-')}-{scenario.writers}-{number}.db"
+    rng = random.Random(number)
+    jobs: list[Job] = [
+        (write, (path, writer, rng.random() * SPACING, scenario.seconds))
+        for writer in range(scenario.writers)
+    ]
+    if scenario.bulk != "none":
+        jobs.append((load, (path, scenario.bulk, scenario.seconds)))
+    with prepared(path):
+        *answers, last = crew.play(jobs)
+    if scenario.bulk != "none":
+        loaded[scenario] += last
+    else:
+        answers.append(last)
+    return [latency for answer in answers for latency in answer]
+
+
+@contextmanager
+def prepared(path: Path) -> Iterator[None]:
+    """A log as it is after some minutes: its WAL has had its full length once, so that commits write over it
+    and need not make it longer, which costs the file system more. The last to close a log deletes the
+    WAL, so a connection stays open."""
+    log = SqliteLog(path, upkeep=False)
+    log.create(TopicSpec("live", WRITERS * len(RECORDS)))
+    kept = [_lengthened(target) for target in (log, log.staging())]
+    log.close()
+    yield
+    for connection in kept:
+        connection.close()
+
+
+def _lengthened(log: SqliteLog) -> apsw.Connection:
+    log.create(TopicSpec("bulk"))
+    writer = log.writer("warm-up")
+    for batch in batches_of(LONG_WAL_BATCHES, BULK_BATCH):
+        writer.append(TopicPartition("bulk", 0), batch)
+    writer.commit()
+    writer.close()
+    connection = apsw.Connection(str(log.path))
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+    return connection
+
+
+def write(turn: Turn, path: Path, writer_number: int, phase: float, seconds: float) -> list[float]:
+    """A writer process: the seconds that each of its commits took."""
+    log = SqliteLog(path)
+    writer = log.writer(f"writer-{writer_number}")
+    first = writer_number * len(RECORDS)
+    parts = [TopicPartition("live", first + part) for part in range(len(RECORDS))]
+    pool = [[batch_of(size, seed=seed * 10 + size) for size in RECORDS] for seed in range(32)]
+
+    def commit(number: int) -> float:
+        for partition, batch in zip(parts, pool[number % len(pool)], strict=True):
+            writer.append(partition, batch)
+        begun = time.perf_counter()
+        writer.commit()
+        return time.perf_counter() - begun
+
+    for number in range(WARM_UP):
+        commit(number)
+    start = turn.wait() + phase
+    latencies: list[float] = []
+    for number in range(int(seconds / SPACING)):
+        due = start + number * SPACING
+        time.sleep(max(0.0, due - time.monotonic()))
+        latencies.append(commit(number))
+    turn.finish()
+    writer.close()
+    log.close()
+    return latencies
+
+
+def load(turn: Turn, path: Path, bulk: Bulk, seconds: float) -> int:
+    """The bulk load: large transactions one after the other. How many records it brought in."""
+    log = SqliteLog(path)
+    target = log if bulk == "same file" else log.staging()
+    writer = target.writer("bulk")
+    batches = batches_of(BULK_BATCHES, BULK_BATCH)
+    end = turn.wait() + seconds
+    records = 0
+    while time.monotonic() < end:
+        for batch in batches:
+            writer.append(TopicPartition("bulk", 0), batch)
+            records += batch.num_rows
+        writer.commit()
+    turn.finish()
+    writer.close()
+    log.close()
+    return records

@@ -1,0 +1,70 @@
+"""An app: an id, a topology and settings."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from tidegate.dsl.plan import Plan
+from tidegate.dsl.stream import Stream
+from tidegate.dsl.table import Table
+from tidegate.settings import Settings
+from tidegate.stores import key_value
+from tidegate.topics import TableTopic, Topic
+from tidegate.topology.graph import Topology
+from tidegate.topology.node import Kind, OnError, mistake
+from tidegate.topology.validate import validated
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class App:
+    """One service. Declare streams and tables on it; `build` checks them and gives the topology."""
+
+    def __init__(self, id: str, settings: Settings | None = None) -> None:  # noqa: A002 - what users call it
+        self._plan = Plan(id)
+        self._settings = settings
+        self._sources: dict[str, int] = {}
+
+    @property
+    def id(self) -> str:
+        return self._plan.app
+
+    @overload
+    def stream(self, topic: Topic[K, V], *, on_error: OnError | None = None) -> Stream[K, V]: ...
+    @overload
+    def stream(self, topic: TableTopic[K, V], *, on_error: OnError | None = None) -> Stream[K, V | None]: ...
+    def stream(self, topic: Any, *, on_error: OnError | None = None) -> Stream[Any, Any]:
+        """The records of a topic. Of a table topic they are its changes: None is a deleted row."""
+        node = self._source(Kind.SOURCE, topic, on_error)
+        return Stream(self._plan, node, topic.key_serde, topic.value_serde)
+
+    def table(
+        self, topic: TableTopic[K, V], store: str | None = None, *, on_error: OnError | None = None
+    ) -> Table[K, V]:
+        """The rows of a table topic, kept in a store; its name is the topic's unless given."""
+        builder = key_value(store or topic.name, topic.value_serde, key=topic.key_serde)
+        node = self._source(Kind.TABLE, topic, on_error, builder)
+        return Table(self._plan, node, topic.key_serde, topic.value_serde)
+
+    def build(self) -> Topology:
+        """The checked topology. Raises TopologyError with the line of the mistake."""
+        counted = self._settings.counted() if self._settings is not None else {}
+        return validated(self._plan.app, self._plan.nodes, counted)
+
+    def _source(self, kind: Kind, topic: Any, on_error: OnError | None, builder: Any = None) -> int:
+        known = self._sources.get(topic.name)
+        if known is None:
+            stores = [builder] if builder is not None else []
+            node = self._plan.add(kind, topic=topic, stores=stores, on_error=on_error)
+            self._sources[topic.name] = node.id
+            return node.id
+        node = self._plan.nodes[known]
+        if node.topic is not topic or node.kind is not kind or on_error != node.on_error:
+            raise mistake(
+                "source-declared-twice",
+                self._plan.add(kind, topic=topic),
+                f"topic {topic.name!r} is read at {node.location} already, in another way",
+                "declare the topic once, and read it once: use its stream or table twice",
+            )
+        return known

@@ -1,0 +1,1 @@
+"""The `tidegate` command: one file per verb or group."""

@@ -1,0 +1,40 @@
+"""What many commands share: their options, and how they get at the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.view import Kind
+from tidegate.config import Config, load_config
+from tidegate.log.open import open_log
+from tidegate.log.protocol import Log
+
+JSON_KEY = "tidegate.json"
+
+
+def _remember(context: typer.Context, value: bool) -> bool:
+    """Errors are told by the outermost command, which must know how."""
+    context.meta[JSON_KEY] = value
+    return value
+
+
+LogUrl = Annotated[
+    str | None, typer.Option("--log", metavar="URL", help="The log, in place of the one in tidegate.toml.")
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON.", callback=_remember, is_eager=True, show_default=False)
+]
+ValueType = Annotated[Kind | None, typer.Option("--type", help="What the values are.", show_default=False)]
+KeyType = Annotated[Kind | None, typer.Option("--key-type", help="What the keys are.", show_default=False)]
+
+
+@contextmanager
+def opened(url: str | None, *, create: bool = False) -> Iterator[tuple[Log, Config]]:
+    """The log that a command works on, closed when it is done. Only `create=True` makes a file."""
+    config = load_config({"log": url})
+    with closing(open_log(config.log, folder=config.folder, create=create)) as log:
+        yield log, config

@@ -1,0 +1,81 @@
+"""What the commands print: text for people on one side, JSON for programs on the other.
+
+Nothing that comes from a record or an error goes through Rich's markup: it is printed as `Text`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, TextIO
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.cli.view import printable, printable_json
+from tidegate.errors import TidegateError
+
+PIPE_WIDTH = 1000
+
+
+def say(*parts: Text | str | tuple[str, str]) -> None:
+    """One line for people. A part is text, or text with a style."""
+    line = Text.assemble(*parts)
+    console = _console()
+    if console.is_terminal:
+        console.print(line, soft_wrap=True)
+    else:
+        typer.echo(line.plain)
+
+
+def say_table(rows: Iterable[tuple[str, ...]], heading: tuple[str, ...] = ()) -> None:
+    """Aligned columns."""
+    table = Table.grid(padding=(0, 3, 0, 0))
+    if heading:
+        table.add_row(*(Text(cell, "dim") for cell in heading))
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    for column in table.columns:
+        column.overflow = "fold"
+    _console().print(table)
+
+
+def say_json(value: Any) -> None:
+    """One line of JSON, as UTF-8 whatever the terminal's encoding, flushed so that a pipe moves on."""
+    text = printable_json(msgspec.json.encode(value).decode())
+    typer.echo(text.encode() + b"\n", nl=False)
+
+
+def say_error(error: TidegateError, *, json: bool) -> None:
+    """The one shape of an error: a red line on stderr, or an object on stdout."""
+    if json:
+        say_json({"error": error.as_dict()})
+    else:
+        Console(stderr=True, highlight=False).print(Text(printable(str(error)), "red"), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """A word to people that must not get into the output."""
+    Console(stderr=True, highlight=False).print(Text(printable(text), "dim"), soft_wrap=True)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Told by the outermost command, as for every other print; Rich would leave with 1."""
+        raise BrokenPipeError
+
+
+def _console() -> Console:
+    return _console_of(sys.stdout, os.environ.get("FORCE_COLOR"))
+
+
+@lru_cache(maxsize=1)
+def _console_of(stream: TextIO, _forced: str | None) -> Console:
+    """Made once: it looks at the terminal and the environment, which takes longer than to print a line."""
+    console = _Console(highlight=False, file=stream)
+    return console if console.is_terminal else _Console(highlight=False, file=stream, width=PIPE_WIDTH)

@@ -1,0 +1,71 @@
+"""A record as a line for people, and as an object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from rich.text import Text
+
+from tidegate.cli.view import Kind, as_json, printable, shown, when
+from tidegate.errors import SerdeError
+from tidegate.log.records import ReadRow
+from tidegate.types import TopicPartition
+
+T = TypeVar("T")
+
+
+class Look(NamedTuple):
+    """What the keys and values of a topic were said to be."""
+
+    key: Kind | None = None
+    value: Kind | None = None
+
+
+def line(partition: TopicPartition, row: ReadRow, look: Look) -> Text:
+    """Where and when, then what: `2:17  2025-01-31T10:00:00.000Z  ada  {"cents":500}  source=web`."""
+    text = Text.assemble((f"{partition.partition}:{row.offset}  {when(row.timestamp)}", "dim"), "  ")
+    text.append_text(_cell(row.key, look.key, "--key-type", partition, row, Text("-", "dim")))
+    text.append("  ")
+    text.append_text(
+        _cell(row.value, look.value, "--type", partition, row, Text("(tombstone)", "dim italic"))
+    )
+    for name, value in row.headers:
+        text.append(f"  {printable(name)}={'-' if value is None else shown(value)}", "dim")
+    return text
+
+
+def record(partition: TopicPartition, row: ReadRow, look: Look) -> dict[str, Any]:
+    """The record whole. With the same types named, `tidegate topics send --input json` takes it back."""
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": row.offset,
+        "timestamp": row.timestamp,
+        "key": _placed(lambda: as_json(row.key, look.key), "key", "--key-type", partition, row),
+        "value": _placed(lambda: as_json(row.value, look.value), "value", "--type", partition, row),
+        "headers": [[name, as_json(value)] for name, value in row.headers],
+    }
+
+
+def _cell(
+    data: bytes | None,
+    kind: Kind | None,
+    option: str,
+    partition: TopicPartition,
+    row: ReadRow,
+    nothing: Text,
+) -> Text:
+    if data is None:
+        return nothing
+    side = "key" if option == "--key-type" else "value"
+    text = _placed(lambda: shown(data, kind), side, option, partition, row)
+    return Text(text, "bold" if side == "key" else "")
+
+
+def _placed(read: Callable[[], T], side: str, option: str, partition: TopicPartition, row: ReadRow) -> T:
+    try:
+        return read()
+    except SerdeError as error:
+        hint = f"leave {option} out to see what it looks like, or name another type"
+        raise SerdeError(error.code, f"{side}: {error.message}", hint).at(*partition, row.offset) from error

@@ -1,0 +1,245 @@
+"""`tidegate state`: what lies on this host, and whether it is what the log says."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.cli.encode import from_text
+from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
+from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.view import Kind, as_json, shown, when
+from tidegate.config import load_config
+from tidegate.errors import StateError
+from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
+from tidegate.state.inspect import Checked, Found, check, find_folders, rows_of
+from tidegate.state.inspect import opened as opened_folder
+from tidegate.state.keys import Bound
+
+app = typer.Typer(help="State stores on this host, as committed to disk.", no_args_is_help=True)
+
+Store = Annotated[str, typer.Argument(metavar="STORE", help="The store.")]
+App = Annotated[str | None, typer.Option("--app", metavar="ID", help="Only this app's.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="In place of `state_dir` of tidegate.toml.", show_default=False),
+]
+PLAIN_NAMES = {kind.value: kind for kind in Kind}
+DIFFERENCES_SHOWN = 10
+
+Shown = tuple[Found, str, bytes, bytes]
+"""A row: where it was found, its store, key and value."""
+
+
+@app.command("ls")
+def list_stores(of_app: App = None, state_dir: Folder = None, json: AsJson = False) -> None:
+    """List tasks and their stores."""
+    rows = [
+        _facts(found, store)
+        for found in _folders(state_dir, of_app)
+        for store in sorted(found.metadata.stores)
+    ]
+    if json:
+        say_json({"stores": rows})
+    elif not rows:
+        say("no state on this host yet")
+    else:
+        heading = ("app", "task", "store", "kind", "rows", "changelog offset", "current at")
+        cells = [
+            (
+                r["app"],
+                r["task"],
+                r["store"],
+                r["kind"],
+                _count(r["rows"]),
+                _count(r["offset"]),
+                _time(r["current_at"]),
+            )
+            for r in rows
+        ]
+        say_table(cells, heading)
+
+
+@app.command("get")
+def get(
+    store: Store,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key.")],
+    of_app: App = None,
+    state_dir: Folder = None,
+    key_type: KeyType = None,
+    value_type: ValueType = None,
+    json: AsJson = False,
+) -> None:
+    """Print what a store holds for a key."""
+    rows: list[Shown] = []
+    for found in _with_store(_folders(state_dir, of_app), store):
+        data = from_text(key.encode(), key_type or _plain(found.metadata.stores[store].key))
+        rows += _scan(found, store, (data, b""), (data + b"\x00", b""))
+    _print_rows(rows, key_type, value_type, json=json)
+
+
+@app.command("range")
+def scan(
+    store: Store,
+    start: Annotated[str | None, typer.Option("--from", metavar="KEY", help="The first key.")] = None,
+    stop: Annotated[str | None, typer.Option("--to", metavar="KEY", help="Up to below this key.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 100,
+    of_app: App = None,
+    state_dir: Folder = None,
+    key_type: KeyType = None,
+    value_type: ValueType = None,
+    json: AsJson = False,
+) -> None:
+    """Print rows of a store, task by task, in the order of their keys."""
+    rows: list[Shown] = []
+    for found in _with_store(_folders(state_dir, of_app), store):
+        kind = key_type or _plain(found.metadata.stores[store].key)
+        lower = None if start is None else (from_text(start.encode(), kind), b"")
+        upper = None if stop is None else (from_text(stop.encode(), kind), b"")
+        rows += _scan(found, store, lower, upper, limit - len(rows))
+    _print_rows(rows, key_type, value_type, json=json)
+
+
+@app.command("check")
+def check_stores(
+    store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Only this store.")] = None,
+    of_app: App = None,
+    state_dir: Folder = None,
+    log: LogUrl = None,
+    json: AsJson = False,
+) -> None:
+    """Compare stores with the fold of their changelogs. Exit code 1 if any differs."""
+    folders = _folders(state_dir, of_app)
+    if store is not None:
+        folders = _with_store(folders, store)
+    with opened(log) as (opened_log, _):
+        checked = [
+            check(opened_log, found, name)
+            for found in folders
+            for name, facts in sorted(found.metadata.stores.items())
+            if store in (None, name) and facts.changelog is not None and name in found.metadata.offsets
+        ]
+    if json:
+        say_json({"checked": [_checked(result) for result in checked]})
+    else:
+        for result in checked:
+            _say_checked(result)
+    if any(result.differences for result in checked):
+        raise typer.Exit(1)
+
+
+def _folders(state_dir: Path | None, of_app: str | None) -> list[Found]:
+    config = load_config()
+    return find_folders(state_dir or config.folder / config.state_dir, of_app)
+
+
+def _with_store(folders: list[Found], store: str) -> list[Found]:
+    having = [found for found in folders if store in found.metadata.stores]
+    if not having:
+        known = sorted({name for found in folders for name in found.metadata.stores})
+        raise StateError(
+            "no-such-store",
+            f"no task on this host has a store {store!r}",
+            f"stores here are: {', '.join(known) or 'none'}",
+        )
+    return having
+
+
+def _scan(
+    found: Found, store: str, lower: Bound | None, upper: Bound | None, limit: int | None = None
+) -> list[Shown]:
+    with opened_folder(found.folder) as environment:
+        rows = rows_of(environment, found.metadata, store).scan(lower, upper)
+        return [(found, store, row, value) for row, value in islice(rows, limit)]
+
+
+def _print_rows(rows: list[Shown], key_type: Kind | None, value_type: Kind | None, *, json: bool) -> None:
+    for found, store, row, value in rows:
+        facts = found.metadata.stores[store]
+        layout = LAYOUTS[facts.kind]
+        key = row[: len(row) - layout.suffix]
+        data = value[8:] if layout.timestamped else value
+        kinds = key_type or _plain(facts.key), value_type or _plain(facts.value)
+        times = _times(facts.kind, row, value)
+        if json:
+            said = {"task": str(found.metadata.task), "key": as_json(key, kinds[0]), **times}
+            say_json({**said, "value": as_json(data, kinds[1])})
+        else:
+            note = "".join(f"  {name} {when(at)}" for name, at in times.items())
+            say((shown(key, kinds[0]), "bold"), "  ", shown(data, kinds[1]), (note, "dim"))
+    if not rows and not json:
+        say(("nothing there", "dim"))
+
+
+def _times(kind: str, row: bytes, value: bytes) -> dict[str, int]:
+    if kind == "timestamped":
+        return {"timestamp": time_of(value)}
+    if kind == "window":
+        return {"start": window_start(row)}
+    if kind == "session":
+        end, start = session_times(row)
+        return {"start": start, "end": end}
+    return {}
+
+
+def _plain(serde: str) -> Kind | None:
+    """The kind to show when the user names none: what the store itself said, where that is a plain type."""
+    return PLAIN_NAMES.get(serde)
+
+
+def _facts(found: Found, store: str) -> dict[str, Any]:
+    metadata, facts = found.metadata, found.metadata.stores[store]
+    with opened_folder(found.folder) as environment:
+        rows = environment.rows(store) if environment.has(store) else None
+    return {
+        "app": metadata.app,
+        "task": str(metadata.task),
+        "store": store,
+        "kind": facts.kind,
+        "rows": rows,
+        "bytes": found.bytes,
+        "changelog": facts.changelog,
+        "offset": metadata.offsets.get(store),
+        "current_at": metadata.current_at.get(store),
+        "key": facts.key,
+        "value": facts.value,
+    }
+
+
+def _checked(result: Checked) -> dict[str, Any]:
+    return {
+        "task": result.task,
+        "store": result.store,
+        "rows": result.rows,
+        "offset": result.offset,
+        "end": result.end,
+        "equal": not result.differences,
+        "differences": [
+            {"key": as_json(one.key), "store": as_json(one.store), "changelog": as_json(one.changelog)}
+            for one in result.differences[:DIFFERENCES_SHOWN]
+        ],
+        "differing_keys": len(result.differences),
+    }
+
+
+def _say_checked(result: Checked) -> None:
+    where = f"{result.task}  {result.store}  {result.rows:,} rows, changelog read to {result.end:,}"
+    if not result.differences:
+        say((where, ""), "  ", ("equal", "green"))
+        return
+    say((where, ""), "  ", (f"{len(result.differences):,} keys differ", "red"))
+    for one in result.differences[:DIFFERENCES_SHOWN]:
+        store = "nothing" if one.store is None else shown(one.store)
+        changelog = "nothing" if one.changelog is None else shown(one.changelog)
+        say(f"  {shown(one.key)}: store has {store}, changelog says {changelog}")
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def _time(millis: int | None) -> str:
+    return "-" if millis is None else when(millis)

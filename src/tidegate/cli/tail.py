@@ -1,0 +1,91 @@
+"""`tidegate topics tail` and `tidegate topics rows`: looking into topics, without knowing their types."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
+from tidegate.cli.output import note, say, say_json
+from tidegate.cli.records import Look, line, record
+from tidegate.errors import LogError
+from tidegate.log.ensure import check_topic
+from tidegate.log.merged import Placed, Span, follow, read_merged
+from tidegate.log.route import partitions_of
+from tidegate.log.table import table_rows
+from tidegate.types import Offset, TopicPartition
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+
+
+def tail(
+    topic: Name,
+    from_start: Annotated[bool, typer.Option("--from-start", help="First what is there already.")] = False,
+    partition: Annotated[int | None, typer.Option("--partition", help="Only this one.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many records.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, help="End when nothing came for so many seconds.")
+    ] = None,
+    value_type: ValueType = None,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show records as they come, until Ctrl-C."""
+    look = Look(key_type, value_type)
+    with opened(log) as (opened_log, _):
+        info = opened_log.describe(topic)
+        chosen = partitions_of(info)
+        if partition is not None:
+            if not 0 <= partition < info.partitions:
+                raise LogError(
+                    "no-such-partition",
+                    f"topic {topic!r} has partitions 0 to {info.partitions - 1}, not {partition}",
+                    f"tidegate topics describe {topic}",
+                )
+            chosen = [TopicPartition(topic, partition)]
+        ends = opened_log.ends(chosen)
+        shown = 0
+        if from_start:
+            spans = {part: Span(info.starts[part.partition], ends[part]) for part in chosen}
+            for placed in read_merged(opened_log, spans):
+                _show(placed, look, as_json=as_json)
+                shown += 1
+                if shown == limit:
+                    return
+        positions = {part: Offset(end) for part, end in ends.items()}
+        for live in follow(opened_log, positions, timeout):
+            if live is not None:
+                _show(live, look, as_json=as_json)
+                shown += 1
+                if shown == limit:
+                    return
+
+
+def rows(
+    topic: Name,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many, by key.")] = None,
+    value_type: ValueType = None,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the rows of a table as they are now, by key."""
+    look = Look(key_type, value_type)
+    with opened(log) as (opened_log, _):
+        info = opened_log.describe(topic)
+        check_topic(info, table=True)
+        found = table_rows(opened_log, info)
+    listed = sorted(found.items(), key=lambda item: (item[0][1], item[0][0].partition))
+    for (part, _), row in listed[:limit]:
+        _show((part, row), look, as_json=as_json)
+    if limit is not None and len(listed) > limit and not as_json:
+        note(f"{len(listed) - limit:,} more rows")
+
+
+def _show(placed: Placed, look: Look, *, as_json: bool) -> None:
+    if as_json:
+        say_json(record(*placed, look))
+    else:
+        say(line(*placed, look))

@@ -1,0 +1,188 @@
+"""Bytes as people can look at them, whatever they are.
+
+What is in a record was written by somebody else. It never reaches a terminal as it is: every character that
+is not printable (control characters, escape codes, marks that turn the direction of text) is escaped.
+
+    text            as it is                       {"a": 1}     as JSON in one short line
+    8 bytes         42, 19.5: our ints and floats, where they can hardly be anything else
+    anything else   0x00ff10… (2,048 bytes)
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from tidegate.errors import SerdeError
+from tidegate.serde.plain import PLAIN
+from tidegate.serde.protocol import undecodable
+
+LONGEST_SHOWN = 2000
+HEX_BYTES = 16
+EXACT_INT = 1 << 53
+SHORT_FLOAT = 12
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class Kind(StrEnum):
+    """What a user says that keys or values are."""
+
+    STR = "str"
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    BYTES = "bytes"
+    JSON = "json"
+
+
+PLAIN_KINDS = {
+    Kind.STR: PLAIN[str],
+    Kind.INT: PLAIN[int],
+    Kind.FLOAT: PLAIN[float],
+    Kind.BOOL: PLAIN[bool],
+    Kind.BYTES: PLAIN[bytes],
+}
+
+
+def shown(data: bytes, kind: Kind | None = None) -> str:
+    """The bytes as one printable line; `SerdeError` if they are not of the kind that was named."""
+    text = _guessed(data) if kind is None else _read_as(data, kind)
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    return f"{text[:LONGEST_SHOWN]}… ({_count(data)})"
+
+
+def as_json(data: bytes | None, kind: Kind | None = None) -> Any:
+    """The bytes as a value to put into JSON: whole, and {"base64": ...} where they are no text."""
+    if data is None:
+        return None
+    if kind is None:
+        return _guessed_json(data)
+    if kind is Kind.BYTES:
+        return {"base64": base64.b64encode(data).decode()}
+    if kind is Kind.JSON:
+        return msgspec.Raw(_json(data).encode())
+    value = PLAIN_KINDS[kind].decode(data)
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[str(value)]
+    return value
+
+
+def when(millis: int) -> str:
+    """A timestamp in UTC; a number of milliseconds where no calendar has a name for it."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return f"{millis} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal could act on."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else _escape(sign) for sign in text)
+
+
+def printable_json(text: str) -> str:
+    """The same for JSON without line breaks, so that it still is JSON, and the same."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else _escape_json(sign) for sign in text)
+
+
+def _read_as(data: bytes, kind: Kind) -> str:
+    if kind is Kind.BYTES:
+        return _hex(data)
+    if kind is Kind.JSON:
+        return _json(data)
+    value = PLAIN_KINDS[kind].decode(data)
+    if isinstance(value, str):
+        return printable(value) or '""'
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _guessed(data: bytes) -> str:
+    text = _text(data)
+    if text is None:
+        number = _number(data)
+        return _hex(data) if number is None else repr(number)
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return _json(data)
+        except SerdeError:
+            pass
+    return printable(text) or '""'
+
+
+def _guessed_json(data: bytes) -> Any:
+    text = _text(data)
+    if text is None:
+        number = _number(data)
+        return as_json(data, Kind.BYTES) if number is None else number
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return as_json(data, Kind.JSON)
+        except SerdeError:
+            pass
+    return text
+
+
+def _text(data: bytes) -> str | None:
+    """The bytes as text, if that is what they are: some tabs and line breaks, but no binary numbers."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    odd = sum(not sign.isprintable() and sign not in _ESCAPES for sign in text)
+    return None if "\0" in text or odd * 4 > len(text) else text
+
+
+def _number(data: bytes) -> int | float | None:
+    """An int or float as our serdes write it. Eight bytes of something else would have to be very small as
+    an int, or very short as a float, to be taken for one."""
+    if len(data) != 8:
+        return None
+    whole: int = PLAIN[int].decode(data)
+    if abs(whole) < EXACT_INT:
+        return whole
+    try:
+        number: float = PLAIN[float].decode(data)
+    except SerdeError:
+        return None
+    return number if math.isfinite(number) and len(repr(number)) <= SHORT_FLOAT else None
+
+
+def _json(data: bytes) -> str:
+    try:
+        return printable_json(msgspec.json.format(data, indent=-1).decode())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise undecodable("json", data, str(error)) from None
+
+
+def _hex(data: bytes) -> str:
+    more = "…" if len(data) > HEX_BYTES else ""
+    return f"0x{data[:HEX_BYTES].hex()}{more} ({_count(data)})"
+
+
+def _count(data: bytes) -> str:
+    return "1 byte" if len(data) == 1 else f"{len(data):,} bytes"
+
+
+def _escape(sign: str) -> str:
+    code = ord(sign)
+    if code < 0x100:
+        return _ESCAPES.get(sign, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escape_json(sign: str) -> str:
+    units = sign.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

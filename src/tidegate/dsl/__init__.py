@@ -1,0 +1,1 @@
+"""What users write: streams and tables, step by step."""

@@ -1,0 +1,22 @@
+"""Where in the user's files a step was written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+
+
+def here() -> str:
+    """`orders.py:28`: the innermost line outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    path = Path(frame.f_code.co_filename)
+    try:
+        shown = path.relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        shown = path.name
+    return f"{shown}:{frame.f_lineno}"

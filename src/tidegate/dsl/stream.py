@@ -1,0 +1,294 @@
+"""Streams: histories of events, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar, get_args, get_origin, overload
+
+import pyarrow as pa
+
+from tidegate.dsl.plan import Plan
+from tidegate.dsl.processor import Context
+from tidegate.dsl.table import Table
+from tidegate.dsl.types_of import UNKNOWN, arguments_of, elements_of, returned_by
+from tidegate.record import Record
+from tidegate.serde import Serde
+from tidegate.state.builder import StoreBuilder
+from tidegate.stores import key_value
+from tidegate.topics import TableTopic, Topic
+from tidegate.topology.node import Kind, OnError, mistake
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+T = TypeVar("T")
+R = TypeVar("R")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+N = TypeVar("N", int, float)
+
+
+class Stream(Generic[K, V]):
+    """Records of key K and value V. Every step gives a new stream; a stream never changes."""
+
+    def __init__(self, plan: Plan, node: int, key: Any, value: Any, *, rekeyed: bool = False) -> None:
+        self._plan = plan
+        self._node = node
+        self._key = key
+        self._value = value
+        self._rekeyed = rekeyed
+
+    # --- stateless steps: functions take the value ----------------------------------------------------
+
+    def map(self, function: Callable[[V], R]) -> Stream[K, R]:
+        """Another value for each record; the key stays."""
+        node = self._plan.add(Kind.MAP, [self._node], functions={"function": function})
+        return Stream(self._plan, node.id, self._key, returned_by(function), rekeyed=self._rekeyed)
+
+    def flat_map(self, function: Callable[[V], Iterable[R]]) -> Stream[K, R]:
+        """Any number of values for each record; the key stays."""
+        node = self._plan.add(Kind.FLAT_MAP, [self._node], functions={"function": function})
+        value = elements_of(returned_by(function))
+        return Stream(self._plan, node.id, self._key, value, rekeyed=self._rekeyed)
+
+    def filter(self, predicate: Callable[[V], bool]) -> Stream[K, V]:
+        """Only records whose value passes."""
+        return self._same(Kind.FILTER, predicate)
+
+    def peek(self, function: Callable[[V], object]) -> Stream[K, V]:
+        """Look at each value on its way, once or more often: after a crash a record may come again."""
+        return self._same(Kind.PEEK, function)
+
+    def map_records(self, function: Callable[[Record[K, V]], Record[K2, V2]]) -> Stream[K2, V2]:
+        """Another record for each: key, value, headers and timestamp are open."""
+        node = self._plan.add(Kind.MAP_RECORDS, [self._node], functions={"function": function})
+        key, value = _filled(returned_by(function), Record)
+        return Stream(self._plan, node.id, key, value, rekeyed=True)
+
+    def select_key(
+        self, function: Callable[[V], K2], *, key: type[K2] | Serde[K2] | None = None
+    ) -> Stream[K2, V]:
+        """Another key for each record. State needs `group_by` or `repartition`: the records do not move."""
+        node = self._plan.add(Kind.SELECT_KEY, [self._node], functions={"function": function})
+        return Stream(self._plan, node.id, _key_type(function, key), self._value, rekeyed=True)
+
+    def merge(self, *others: Stream[K, V]) -> Stream[K, V]:
+        """The records of several streams as one."""
+        streams = [self, *others]
+        node = self._plan.add(Kind.MERGE, [stream._node for stream in streams])
+        if any(stream._plan is not self._plan for stream in streams):
+            raise mistake("other-app", node, "a stream of another app is merged", "merge streams of one app")
+        value = next((stream._value for stream in streams if stream._value is not UNKNOWN), UNKNOWN)
+        rekeyed = any(stream._rekeyed for stream in streams)
+        return Stream(self._plan, node.id, self._key, value, rekeyed=rekeyed)
+
+    def branch(self, *predicates: Callable[[V], bool]) -> tuple[Stream[K, V], ...]:
+        """One stream per predicate, and one more for the rest: each record goes to the first that passes."""
+        roles = {f"predicate {number}": predicate for number, predicate in enumerate(predicates)}
+        first = self._plan.add(Kind.BRANCH, [self._node], functions=roles)
+        picks = [
+            self._plan.add(Kind.BRANCH, [first.id], pick=number) for number in range(len(predicates) + 1)
+        ]
+        return tuple(
+            Stream(self._plan, pick.id, self._key, self._value, rekeyed=self._rekeyed) for pick in picks
+        )
+
+    def map_batches(
+        self, function: Callable[[pa.RecordBatch], pa.RecordBatch], value: type[V2] | Serde[V2]
+    ) -> Stream[K, V2]:
+        """Whole Arrow batches: columns timestamp, key, value (bytes) and headers in, the same out. `value`
+        says what the bytes of the new values are."""
+        plan = self._plan
+        what = "the batch must hold it as bytes"
+        node = plan.add(
+            Kind.MAP_BATCHES,
+            [self._node],
+            functions={"function": function},
+            key=plan.serde(Kind.MAP_BATCHES, "", what, self._key, _ANNOTATE),
+            value=plan.serde(Kind.MAP_BATCHES, "", what, value, _ANNOTATE),
+            before=plan.serde(Kind.MAP_BATCHES, "", what, self._value, _ANNOTATE),
+        )
+        return Stream(self._plan, node.id, self._key, value, rekeyed=True)
+
+    # --- keys -----------------------------------------------------------------------------------------
+
+    def group_by(
+        self,
+        name: str,
+        function: Callable[[V], K2],
+        *,
+        key: type[K2] | Serde[K2] | None = None,
+        partitions: int | None = None,
+    ) -> Stream[K2, V]:
+        """Another key, and the records where it belongs: through the topic `<app>-<name>-repartition`."""
+        return self.select_key(function, key=key).repartition(name, partitions=partitions)
+
+    def repartition(self, name: str, *, partitions: int | None = None) -> Stream[K, V]:
+        """The same records, each in the partition of its key, through a topic of this name."""
+        node = self._plan.add(
+            Kind.REPARTITION,
+            [self._node],
+            name=name,
+            key=self._plan.serde(
+                Kind.REPARTITION, name, "the topic must write its key", self._key, _ANNOTATE
+            ),
+            value=self._plan.serde(
+                Kind.REPARTITION, name, "the topic must write its value", self._value, _ANNOTATE
+            ),
+            partitions=partitions,
+        )
+        return Stream(self._plan, node.id, self._key, self._value)
+
+    # --- state: a name, or a builder, first -----------------------------------------------------------
+
+    def count(self, store: str | StoreBuilder[Any]) -> Table[K, int]:
+        """How many records each key had."""
+        return self._aggregate(store, int, {"initial": int, "count": _plus_one}, built_in="count")
+
+    def sum(self, store: str | StoreBuilder[Any], function: Callable[[V], N]) -> Table[K, N]:
+        """The sum of a number of each record, by key."""
+        number = returned_by(function)
+        kind = int if number is UNKNOWN else number
+        return self._aggregate(store, kind, {"initial": kind, "number": function}, built_in="sum")
+
+    def reduce(self, store: str | StoreBuilder[Any], function: Callable[[V, V], V]) -> Table[K, V]:
+        """The values of a key, two at a time; the first is taken as it is."""
+        known = returned_by(function)
+        value = self._value if self._value is not UNKNOWN else known
+        return self._aggregate(store, value, {"reduce": function}, built_in="reduce")
+
+    def aggregate(
+        self,
+        store: str | StoreBuilder[Any],
+        initial: Callable[[], A],
+        add: Callable[[A, V], A],
+        *,
+        value: type[A] | Serde[A] | None = None,
+    ) -> Table[K, A]:
+        """What `add` makes of the values of a key, beginning with `initial()`."""
+        declared: Any = value if value is not None else returned_by(initial)
+        if declared is UNKNOWN:
+            declared = returned_by(add)
+        return self._aggregate(store, declared, {"initial": initial, "add": add}, built_in="aggregate")
+
+    def join(self, table: Table[K, T], function: Callable[[V, T], R]) -> Stream[K, R]:
+        """Each record with the table's row of its key; a record whose key has no row is left out."""
+        return self._join(table, function, left=False)
+
+    def left_join(self, table: Table[K, T], function: Callable[[V, T | None], R]) -> Stream[K, R]:
+        """Each record with the table's row of its key, None if there is none."""
+        return self._join(table, function, left=True)
+
+    @overload
+    def process(
+        self,
+        name: str,
+        step: Callable[[Record[K, V], Context[K2, V2]], None],
+        *,
+        stores: Sequence[StoreBuilder[Any]] = (),
+        on_error: OnError | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def process(
+        self,
+        name: str,
+        step: type[Any],
+        *,
+        stores: Sequence[StoreBuilder[Any]] = (),
+        on_error: OnError | None = None,
+    ) -> Stream[Any, Any]: ...
+    def process(
+        self,
+        name: str,
+        step: Any,
+        *,
+        stores: Sequence[StoreBuilder[Any]] = (),
+        on_error: OnError | None = None,
+    ) -> Stream[Any, Any]:
+        """User code with stores and timers: a function of a record and a context, or a `Processor` class."""
+        node = self._plan.add(
+            Kind.PROCESS, [self._node], name=name, functions={"step": step}, stores=stores, on_error=on_error
+        )
+        context = arguments_of(step, 2 if isinstance(step, type) else 1, Context)
+        key, value = context or (UNKNOWN, UNKNOWN)
+        return Stream(self._plan, node.id, key, value, rekeyed=True)
+
+    def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None:
+        """Write to a topic: the topic says whether it holds history or rows."""
+        self._plan.add(Kind.SINK, [self._node], topic=topic)
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _same(self, kind: Kind, function: Callable[[V], object]) -> Stream[K, V]:
+        node = self._plan.add(kind, [self._node], functions={"function": function})
+        return Stream(self._plan, node.id, self._key, self._value, rekeyed=self._rekeyed)
+
+    def _aggregate(
+        self, store: str | StoreBuilder[Any], value: Any, functions: dict[str, Any], *, built_in: str
+    ) -> Table[K, Any]:
+        builder = self._builder(store, value)
+        node = self._plan.add(
+            Kind.AGGREGATE,
+            [self._node],
+            name=builder.name,
+            functions=functions,
+            stores=[builder],
+            built_in=built_in,
+        )
+        if self._rekeyed:
+            raise mistake(
+                "not-where-its-key-belongs",
+                node,
+                "the key was changed before it, so records of one key may lie in several partitions",
+                "use group_by(name, function) in place of select_key, or repartition(name) before it",
+            )
+        return Table(self._plan, node.id, self._key, value)
+
+    def _builder(self, store: str | StoreBuilder[Any], value: Any) -> StoreBuilder[Any]:
+        if isinstance(store, StoreBuilder):
+            return store
+        plan = self._plan
+        key = plan.serde(Kind.AGGREGATE, store, "the store must write its key", self._key, _ANNOTATE)
+        what = "the store must write its value"
+        found = plan.serde(
+            Kind.AGGREGATE, store, what, value, "pass a class or an annotated function, or value="
+        )
+        return key_value(store, found, key=key)
+
+    def _join(self, table: Table[K, T], function: Callable[..., R], *, left: bool) -> Stream[K, R]:
+        node = self._plan.add(
+            Kind.JOIN, [self._node, table._node], functions={"function": function}, left=left
+        )
+        if table._plan is not self._plan:
+            raise mistake("other-app", node, "a table of another app is joined", "join tables of one app")
+        if self._rekeyed:
+            raise mistake(
+                "not-where-its-key-belongs",
+                node,
+                "the key was changed before it, so the table's row may lie in another partition",
+                "use repartition(name) before it",
+            )
+        return Stream(self._plan, node.id, self._key, returned_by(function))
+
+
+_ANNOTATE = "annotate the function that makes it"
+
+
+def _plus_one(count: int) -> int:
+    return count + 1
+
+
+def _filled(hint: Any, generic: type) -> tuple[Any, Any]:
+    """The two types that an annotation fills into a generic class."""
+    if get_origin(hint) is generic:
+        key, value = get_args(hint)
+        return key, value
+    return UNKNOWN, UNKNOWN
+
+
+def _key_type(function: Callable[..., Any], declared: Any) -> Any:
+    """Keys are text unless something says otherwise."""
+    if declared is not None:
+        return declared
+    known = returned_by(function)
+    return str if known is UNKNOWN else known

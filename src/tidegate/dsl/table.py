@@ -1,0 +1,162 @@
+"""Tables: rows, one per key, and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from tidegate.dsl.plan import Plan
+from tidegate.dsl.types_of import UNKNOWN, returned_by
+from tidegate.serde import Serde
+from tidegate.state.builder import StoreBuilder
+from tidegate.stores import key_value
+from tidegate.topics import TableTopic
+from tidegate.topology.node import Kind, mistake
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+T = TypeVar("T")
+R = TypeVar("R")
+K2 = TypeVar("K2")
+N = TypeVar("N", int, float)
+
+_ANNOTATE = "annotate the function that makes it"
+
+
+class Table(Generic[K, V]):
+    """Rows of key K and value V. A change goes on with the value that it replaces."""
+
+    def __init__(self, plan: Plan, node: int, key: Any, value: Any) -> None:
+        self._plan = plan
+        self._node = node
+        self._key = key
+        self._value = value
+
+    def map(self, function: Callable[[V], R]) -> Table[K, R]:
+        """Another value for each row."""
+        node = self._plan.add(Kind.TABLE_MAP, [self._node], functions={"function": function})
+        return Table(self._plan, node.id, self._key, returned_by(function))
+
+    def filter(self, predicate: Callable[[V], bool]) -> Table[K, V]:
+        """Only rows that pass; one that no longer does is deleted."""
+        node = self._plan.add(Kind.TABLE_FILTER, [self._node], functions={"function": predicate})
+        return Table(self._plan, node.id, self._key, self._value)
+
+    def join(self, other: Table[K, T], function: Callable[[V, T], R]) -> Table[K, R]:
+        """Rows that both tables have, put together."""
+        return self._join(other, function, left=False)
+
+    def left_join(self, other: Table[K, T], function: Callable[[V, T | None], R]) -> Table[K, R]:
+        """Rows of this table, each with the other's row or None."""
+        return self._join(other, function, left=True)
+
+    def group_by(
+        self,
+        name: str,
+        function: Callable[[V], K2],
+        *,
+        key: type[K2] | Serde[K2] | None = None,
+        partitions: int | None = None,
+    ) -> GroupedTable[K2, V]:
+        """The rows by another key, to be aggregated: through the topic `<app>-<name>-repartition`."""
+        known = returned_by(function)
+        declared: Any = key if key is not None else (str if known is UNKNOWN else known)
+        node = self._plan.add(
+            Kind.TABLE_GROUP,
+            [self._node],
+            name=name,
+            functions={"function": function},
+            key=self._plan.serde(Kind.TABLE_GROUP, name, "the topic must write its key", declared, _ANNOTATE),
+            value=self._plan.serde(
+                Kind.TABLE_GROUP, name, "the topic must write its value", self._value, _ANNOTATE
+            ),
+            partitions=partitions,
+        )
+        return GroupedTable(self._plan, node.id, declared, self._value)
+
+    def to(self, topic: TableTopic[K, V]) -> None:
+        """Write the rows to a table topic; a deleted row is a tombstone."""
+        self._plan.add(Kind.TABLE_SINK, [self._node], topic=topic)
+
+    def _join(self, other: Table[K, T], function: Callable[..., R], *, left: bool) -> Table[K, R]:
+        parents = [self._node, other._node]
+        node = self._plan.add(Kind.TABLE_JOIN, parents, functions={"function": function}, left=left)
+        if other._plan is not self._plan:
+            raise mistake("other-app", node, "a table of another app is joined", "join tables of one app")
+        return Table(self._plan, node.id, self._key, returned_by(function))
+
+
+class GroupedTable(Generic[K, V]):
+    """Rows under another key. A changed or deleted row takes its old value back from where it was counted."""
+
+    def __init__(self, plan: Plan, node: int, key: Any, value: Any) -> None:
+        self._plan = plan
+        self._node = node
+        self._key = key
+        self._value = value
+
+    def count(self, store: str | StoreBuilder[Any]) -> Table[K, int]:
+        """How many rows have each key. A key that no row has any more is deleted."""
+        return self._aggregate(
+            store, int, {"initial": int, "add": _count_up, "subtract": _count_down}, empty=0
+        )
+
+    def sum(self, store: str | StoreBuilder[Any], function: Callable[[V], N]) -> Table[K, N]:
+        """The sum of a number of each row, by key."""
+        number = returned_by(function)
+        kind: Any = int if number is UNKNOWN else number
+
+        def add(total: Any, value: V) -> Any:
+            return total + function(value)
+
+        def subtract(total: Any, value: V) -> Any:
+            return total - function(value)
+
+        return self._aggregate(store, kind, {"initial": kind, "add": add, "subtract": subtract})
+
+    def aggregate(
+        self,
+        store: str | StoreBuilder[Any],
+        initial: Callable[[], A],
+        add: Callable[[A, V], A],
+        subtract: Callable[[A, V], A],
+        *,
+        value: type[A] | Serde[A] | None = None,
+    ) -> Table[K, A]:
+        """What `add` makes of the rows of a key; `subtract` undoes it for a row that changed or went."""
+        declared: Any = value if value is not None else returned_by(initial)
+        if declared is UNKNOWN:
+            declared = returned_by(add)
+        return self._aggregate(store, declared, {"initial": initial, "add": add, "subtract": subtract})
+
+    def _aggregate(
+        self, store: str | StoreBuilder[Any], value: Any, functions: dict[str, Any], **options: Any
+    ) -> Table[K, Any]:
+        plan = self._plan
+        if isinstance(store, StoreBuilder):
+            builder = store
+        else:
+            key = plan.serde(
+                Kind.TABLE_AGGREGATE, store, "the store must write its key", self._key, _ANNOTATE
+            )
+            hint = "pass a class or an annotated function, or value="
+            what = "the store must write its value"
+            builder = key_value(store, plan.serde(Kind.TABLE_AGGREGATE, store, what, value, hint), key=key)
+        node = plan.add(
+            Kind.TABLE_AGGREGATE,
+            [self._node],
+            name=builder.name,
+            functions=functions,
+            stores=[builder],
+            **options,
+        )
+        return Table(plan, node.id, self._key, value)
+
+
+def _count_up(count: int, _: Any) -> int:
+    return count + 1
+
+
+def _count_down(count: int, _: Any) -> int:
+    return count - 1

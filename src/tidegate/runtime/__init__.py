@@ -1,0 +1,1 @@
+"""Running stream tasks: commit, merge, slots."""

@@ -1,0 +1,90 @@
+"""The commit of a slot: all its tasks in one transaction of the log, then their stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from tidegate import names
+from tidegate.clock import Clock
+from tidegate.faultpoints import reach
+from tidegate.log.positions import Position, TaskId, position_row
+from tidegate.log.protocol import Log, Writer
+from tidegate.log.records import to_batch
+from tidegate.state.manager import StateManager
+from tidegate.types import TopicPartition
+
+
+class Committable(Protocol):
+    """What a commit needs of a stream task."""
+
+    @property
+    def id(self) -> TaskId: ...
+
+    @property
+    def state(self) -> StateManager: ...
+
+    def moved(self) -> bool:
+        """Whether anything was processed since the last commit."""
+        ...
+
+    def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
+        """What goes to topics, in order."""
+        ...
+
+    def position(self, changelogs: dict[str, int]) -> Position:
+        """Where the task stands, with these changelog offsets."""
+        ...
+
+    def committed(self, position: Position) -> None:
+        """Everything up to here is committed in the log: forget the outputs."""
+        ...
+
+
+def commit(app: str, log: Log, writer: Writer, tasks: Sequence[Committable], clock: Clock) -> None:
+    """Commit what the tasks of a slot did.
+
+    1 stop taking records (the caller has: it calls this between two records); 2 begin the log transaction
+    and append outputs; 3 append changelogs, flush, learn the next offset of each; 4 append the positions with
+    them; 5 commit the log transaction; 6 apply the changes to each task's open store transaction; 7 every few
+    seconds commit the store transaction with its position.
+
+    The log is the truth: the store may lag it, never lead. After any error every task of the slot must be
+    dropped and opened again, whatever step it came from: a commit that failed may still count.
+    """
+    reach("commit.1")
+    for task in tasks:
+        task.state.expire()
+    moved = [task for task in tasks if task.moved() or task.state.changed()]
+    if moved:
+        _commit_log(app, writer, moved, clock)
+    for task in tasks:
+        reach("commit.7")
+        task.state.persist(log)
+
+
+def _commit_log(app: str, writer: Writer, moved: Sequence[Committable], clock: Clock) -> None:
+    reach("commit.2")
+    for task in moved:
+        for partition, batch in task.outputs():
+            writer.append(partition, batch)
+    reach("commit.3")
+    changelogs = []
+    for task in moved:
+        for partition, batch in task.state.change_records().items():
+            writer.append(partition, batch)
+            changelogs.append(partition)
+    flushed = writer.flush(changelogs)
+    reach("commit.4")
+    now = clock.now()
+    positions = [task.position(task.state.next_offsets(flushed)) for task in moved]
+    rows = [position_row(task.id, position, now) for task, position in zip(moved, positions, strict=True)]
+    writer.append(TopicPartition(names.positions(app), 0), to_batch(rows))
+    reach("commit.5")
+    writer.commit()
+    for task, position in zip(moved, positions, strict=True):
+        reach("commit.6")
+        task.state.apply(position, now)
+        task.committed(position)

@@ -1,0 +1,141 @@
+"""A slot: several stream tasks, one reader and one transactional writer, in a loop.
+
+`turn` does a little of everything: restore, read, process, fire timers. `commit` commits all tasks in one
+transaction. After any error the slot is spent: every task is dropped, and a new slot goes on from the
+positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from tidegate.clock import Clock
+from tidegate.errors import TidegateError
+from tidegate.log.positions import Position, TaskId
+from tidegate.log.protocol import Log, Reader, Writer
+from tidegate.runtime.commit import commit
+from tidegate.runtime.task import StreamTask
+from tidegate.state.protocol import RestoreListener
+from tidegate.state.restore import Restore
+from tidegate.types import Offset, TopicPartition
+
+RECORDS_PER_TURN = 1000
+BUFFERED_RECORDS = 50_000
+FORCE_COMMIT_BYTES = 32 << 20
+
+
+class Slot:
+    """Runs tasks until it is told to stop."""
+
+    def __init__(
+        self,
+        app: str,
+        log: Log,
+        writer: Writer,
+        tasks: Sequence[StreamTask],
+        positions: dict[TaskId, Position],
+        clock: Clock,
+        listener: RestoreListener | None = None,
+    ) -> None:
+        self._app = app
+        self._log = log
+        self._writer = writer
+        self._clock = clock
+        self._positions = positions
+        self._reader: Reader | None = None
+        self._restoring = {
+            task.id: (task, Restore(task.state, log, positions[task.id], listener)) for task in tasks
+        }
+        self._running: dict[TaskId, StreamTask] = {}
+        self._owners: dict[TopicPartition, StreamTask] = {}
+        self._opened = False
+
+    @property
+    def tasks(self) -> list[StreamTask]:
+        return list(self._running.values())
+
+    def turn(self) -> bool:
+        """A little of everything. Whether anything came of it."""
+        try:
+            restored = self._restore()
+            fetched = self._read()
+            processed = sum(task.run(RECORDS_PER_TURN) for task in self._running.values())
+            for task in self._running.values():
+                task.fire()
+            if sum(task.pending_bytes() for task in self._running.values()) > FORCE_COMMIT_BYTES:
+                self.commit()
+        except BaseException:
+            self.drop()
+            raise
+        return bool(restored or fetched or processed)
+
+    def commit(self) -> None:
+        """All tasks in one transaction."""
+        try:
+            commit(self._app, self._log, self._writer, self.tasks, self._clock)
+        except BaseException:
+            self.drop()
+            raise
+
+    def close(self) -> None:
+        """Commit, close in order, and let go."""
+        self.commit()
+        for task in self._running.values():
+            task.close()
+        for _, restore in self._restoring.values():
+            restore.suspend()
+        self._let_go()
+
+    def drop(self) -> None:
+        """Let go of everything at once; nothing that is not committed survives."""
+        for task in [*self._running.values(), *(task for task, _ in self._restoring.values())]:
+            task.drop()
+        self._let_go()
+
+    def _restore(self) -> bool:
+        if not self._opened:
+            self._opened = True
+            for _, restore in self._restoring.values():
+                restore.open()
+        ready = [task for task, restore in self._restoring.values() if restore.turn()]
+        for task in ready:
+            del self._restoring[task.id]
+            task.start(self._positions[task.id])
+            self._running[task.id] = task
+            self._owners |= dict.fromkeys(task.partitions(), task)
+        if ready:
+            self._open_reader()
+        return bool(ready)
+
+    def _open_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        starts = {
+            partition: Offset(task.merge.read_to(partition))
+            for task in self._running.values()
+            for partition in task.partitions()
+        }
+        self._reader = self._log.reader(starts)
+
+    def _read(self) -> int:
+        if self._reader is None:
+            return 0
+        buffered = sum(task.merge.buffered for task in self._running.values())
+        if buffered > BUFFERED_RECORDS and not any(task.merge.hungry() for task in self._running.values()):
+            return 0
+        fetched = self._reader.poll(0)
+        for batch in fetched:
+            self._owners[batch.partition].feed(batch)
+        for task in self._running.values():
+            task.merge.ended(partition for partition in task.partitions() if self._reader.at_end(partition))
+        return len(fetched)
+
+    def _let_go(self) -> None:
+        self._running = {}
+        self._restoring = {}
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        with suppress(TidegateError):
+            self._writer.close()

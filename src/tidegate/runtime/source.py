@@ -1,0 +1,101 @@
+"""An input of a task: how its records are read, and what happens to one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.errors import SerdeError
+from tidegate.names import HEADER_PREFIX
+from tidegate.record import Record
+from tidegate.runtime.batch import Columns
+from tidegate.runtime.change import decode_change
+from tidegate.runtime.context import Handler
+from tidegate.runtime.merge import RawRecord
+from tidegate.topics import Topic
+from tidegate.topology.node import INTERNAL, Kind, Node
+
+
+class Source:
+    """One input node in one task."""
+
+    def __init__(self, node: Node, handler: Handler, default_policy: str, *, inner_policies: bool) -> None:
+        self.handler = handler
+        self.policy = node.on_error or default_policy
+        self.internal = node.kind in INTERNAL
+        self.inner_policies = inner_policies
+        self._node = node
+        self._decode_key, self._decode_value = _decoders(node)
+
+    def decode(self, raw: RawRecord) -> Record[Any, Any]:
+        """The record with its types. Our own headers are not the record's: they stay behind."""
+        value = self._decode_value(raw.value)
+        return Record(
+            self._decode_key(raw.key),
+            value,
+            self._time(raw, value),
+            own_headers(raw),
+            *raw.partition,
+            raw.offset,
+        )
+
+    def columns(self, raws: list[RawRecord]) -> Columns:
+        """Many records as columns; each key is decoded once. Values are decoded also where no step looks at
+        them: one that cannot be read meets its policy on either path."""
+        keys = {key: self._decode_key(key) for key in {raw.key for raw in raws}}
+        values = [self._decode_value(raw.value) for raw in raws]
+        timestamps = [self._time(raw, value) for raw, value in zip(raws, values, strict=True)]
+        return Columns([keys[raw.key] for raw in raws], values, timestamps, list(range(len(raws))))
+
+    def _time(self, raw: RawRecord, value: Any) -> int:
+        topic = self._node.topic
+        return raw.timestamp if topic is None else topic.event_time(value, raw.timestamp)
+
+
+def own_headers(raw: RawRecord) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers without ours."""
+    if not raw.headers:
+        return ()
+    return tuple(pair for pair in raw.headers if not pair[0].startswith(HEADER_PREFIX))
+
+
+def encoders(node: Node) -> tuple[Callable[[Any], bytes | None], Callable[[Any], bytes | None]]:
+    """How a node that writes to a topic writes keys and values; None is no value."""
+    if node.topic is not None:
+        encode = node.topic.encode_value
+        return node.topic.encode_key, _no_null(encode) if isinstance(node.topic, Topic) else encode
+    assert node.key is not None  # noqa: S101 - set by the dsl
+    assert node.value is not None  # noqa: S101 - set by the dsl
+    encode_value = node.value.encode
+    return node.key.encode, lambda value: None if value is None else encode_value(value)
+
+
+def _decoders(node: Node) -> tuple[Callable[[bytes | None], Any], Callable[[bytes | None], Any]]:
+    if node.topic is not None:
+        decode = node.topic.decode_value
+        return node.topic.decode_key, _no_null(decode) if isinstance(node.topic, Topic) else decode
+    key, value = node.key, node.value
+    assert key is not None  # noqa: S101 - set by the dsl
+    assert value is not None  # noqa: S101 - set by the dsl
+
+    def decode_value(data: bytes | None) -> Any:
+        if data is None:
+            return None
+        return decode_change(value, data) if node.kind is Kind.TABLE_GROUP else value.decode(data)
+
+    return (lambda data: None if data is None else key.decode(data)), decode_value
+
+
+def _no_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """For topics of events: an event has a value."""
+
+    def converted(value: Any) -> Any:
+        if value is None:
+            raise SerdeError(
+                "null-value",
+                "an event without a value",
+                "use a TableTopic if None means a deleted row",
+            )
+        return convert(value)
+
+    return converted

@@ -1,0 +1,88 @@
+"""Steps of streams that use stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.runtime.change import Change
+from tidegate.runtime.context import Handler, StepContext
+from tidegate.runtime.step import Chain, R, checked, needed
+from tidegate.topology.node import Node
+
+
+def aggregate(chain: Chain, node: Node) -> Handler:
+    store, forward = chain.host.store(node.stores[0]), chain.forward(node)
+    step = aggregation(node)
+    get, put = store.get, store.put
+
+    def handle(record: R) -> None:
+        key = needed(node, record.key)
+        old = get(key)
+        new = step(old, record.value)
+        put(key, new)
+        forward(record.with_value(Change(old, new)))
+
+    return handle
+
+
+def process(chain: Chain, node: Node) -> Handler:
+    step = node.functions["step"]
+    children = chain.topology.children(node.id)
+    named = {child.name: chain.handler(child, node.id) for child in children if child.name}
+    context = StepContext(chain.host, node, chain.forward(node), named, checked)
+    made: Any = step() if isinstance(step, type) else step
+    chain.add_step(made, context)
+    call = made.process if isinstance(step, type) else step
+
+    def handle(record: R) -> None:
+        call(record, context)
+
+    return handle if node.on_error is None else _with_policy(handle, node.on_error)
+
+
+def join(chain: Chain, node: Node, parent: int) -> Handler:
+    if parent != node.parents[0]:
+        return _ignore
+    getter = chain.getter(chain.topology.nodes[node.parents[1]])
+    function, forward, left = node.functions["function"], chain.forward(node), node.options["left"]
+
+    def handle(record: R) -> None:
+        other = getter(needed(node, record.key))
+        if other is not None or left:
+            forward(record.with_value(function(record.value, other)))
+
+    return handle
+
+
+def aggregation(node: Node) -> Callable[[Any, Any], Any]:
+    """(what there is, value) -> what there will be."""
+    functions, built_in = node.functions, node.options["built_in"]
+    if built_in == "count":
+        return lambda old, value: 1 if old is None else old + 1  # noqa: ARG005
+    if built_in == "sum":
+        number, zero = functions["number"], functions["initial"]()
+        return lambda old, value: (zero if old is None else old) + number(value)
+    if built_in == "reduce":
+        reduce = functions["reduce"]
+        return lambda old, value: value if old is None else reduce(old, value)
+    initial, add = functions["initial"], functions["add"]
+    return lambda old, value: add(initial() if old is None else old, value)
+
+
+def _ignore(record: R) -> None:
+    """A change of the table does not touch records that have passed."""
+
+
+def _with_policy(handle: Handler, policy: str) -> Handler:
+    """Errors that come out of this step follow its own policy; the innermost one counts."""
+
+    def guarded(record: R) -> None:
+        try:
+            handle(record)
+        except Exception as error:
+            if not hasattr(error, "tidegate_policy"):
+                error.tidegate_policy = policy  # type: ignore[attr-defined]
+            raise
+
+    return guarded

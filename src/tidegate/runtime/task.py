@@ -1,0 +1,386 @@
+"""A stream task: one partition of a subtopology, from its sources through its steps to its outputs.
+
+    restoring ── start ──> running ── close ──> closed
+                              └────── drop ───> closed     after any failure of its slot
+
+The same code runs in a unit test and on an executor. Everything in memory is gone with `drop`; a new task
+goes on from the committed position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from tidegate.clock import Clock
+from tidegate.errors import StateError, TidegateError
+from tidegate.log.positions import Position, TaskId
+from tidegate.log.protocol import Fetched
+from tidegate.log.topic import TopicInfo
+from tidegate.record import Record
+from tidegate.runtime.batch import Columns, Step, batch_steps
+from tidegate.runtime.chain import TaskChain
+from tidegate.runtime.merge import Merge, RawRecord
+from tidegate.runtime.on_error import (
+    by_the_record,
+    dead_letter_headers,
+    in_our_words,
+    in_user_code,
+    policy_of,
+)
+from tidegate.runtime.origin import OWNER, origin_header, origin_of
+from tidegate.runtime.outputs import Outputs, Target
+from tidegate.runtime.source import Source, encoders, own_headers
+from tidegate.runtime.timers import Timer, Timers
+from tidegate.state.builder import StoreBuilder
+from tidegate.state.manager import StateManager
+from tidegate.topology.graph import Subtopology, Topology
+from tidegate.topology.manifest import Manifest
+from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.types import TopicPartition
+
+Mode = Literal["live", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all tasks of a run share."""
+
+    topology: Topology
+    manifest: Manifest
+    topics: Mapping[str, TopicInfo]
+    """Everything the app writes to, as the log has it."""
+    dead_letters: str
+    clock: Clock
+    mode: Mode = "live"
+    on_error: str = "stop"
+    batches: bool = True
+    """Whether chains that allow it run over whole batches; the results are the same."""
+
+
+class StreamTask:
+    """Committable: what a slot runs and commits."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        subtopology: Subtopology,
+        task: TaskId,
+        state: StateManager,
+        pinned: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self.id = task
+        self.state = state
+        self.skipped = 0
+        self._setting = setting
+        self._subtopology = subtopology
+        self._pinned = pinned
+        self._outputs = Outputs(task.partition)
+        self._targets: dict[int, tuple[Target, tuple[str, bytes]]] = {}
+        self._name = str(task)
+        self._checked_at = 0
+        self._timers = Timers()
+        self._next: dict[TopicPartition, int] = {}
+        self._times: dict[TopicPartition, int] = {}
+        self._sequence = 0
+        self._sequence_before = 0
+        self._moved = False
+        self._record: RawRecord | None = None
+        self._chain: TaskChain | None = None
+        self._sources: dict[str, Source] = {}
+        self._merge: Merge | None = None
+        self._steps: list[Step] | None = None
+        self._batch: tuple[list[RawRecord], list[int]] = ([], [])
+
+    # --- life -----------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[TopicPartition]:
+        """The source partitions that this task reads."""
+        nodes = self._setting.topology.nodes
+        return [
+            TopicPartition(self._topic(nodes[node]), self.id.partition) for node in self._subtopology.inputs
+        ]
+
+    def start(self, position: Position) -> None:
+        """Begin to run, with everything restored to this position."""
+        for partition in self.partitions():
+            offset = position.sources.get(partition.topic, {}).get(partition.partition)
+            if offset is None:
+                raise StateError(
+                    "no-position",
+                    f"the position of {self.id} says nothing of {partition}",
+                    "first positions are written when the app starts; this is a bug: report it",
+                )
+            self._next[partition] = offset
+            self._times[partition] = position.stream_times.get(partition.topic, {}).get(
+                partition.partition, -1
+            )
+        self._sequence = int(position.progress.get("sequence", "0"))
+        self.state.moment.stream_time = max(self._times.values())
+        self._merge = Merge(self._next, self._pinned)
+        chain = TaskChain(self._setting.topology, self._subtopology, self)
+        nodes = self._setting.topology.nodes
+        inner = any(nodes[node].on_error for node in self._subtopology.nodes)
+        for node, handler in chain.inputs.items():
+            self._sources[self._topic(nodes[node])] = Source(
+                nodes[node], handler, self._setting.on_error, inner_policies=inner
+            )
+        self._chain = chain
+        self._steps = (
+            batch_steps(self._setting.topology, self._subtopology, self) if self._setting.batches else None
+        )
+        self._checked_at = self.now()
+        try:
+            chain.init()
+        except TidegateError:
+            raise
+        except Exception as error:
+            raise in_user_code(error, f"{self.id}, init: ", self.id.generation) from error
+
+    def close(self) -> None:
+        """End in order; the caller has committed."""
+        if self._chain is not None:
+            self._chain.close()
+        self.state.close()
+
+    def drop(self) -> None:
+        """Let go of everything at once."""
+        self._outputs.clear()
+        self._chain = None
+        self._merge = None
+        self.state.drop()
+
+    # --- records --------------------------------------------------------------------------------------
+
+    @property
+    def merge(self) -> Merge:
+        if self._merge is None:
+            raise StateError("not-open", f"{self.id} does not run", "start it first")
+        return self._merge
+
+    def read_from(self) -> dict[TopicPartition, int]:
+        """Where a reader for this task begins."""
+        return dict(self._next)
+
+    def feed(self, fetched: Fetched) -> None:
+        self.merge.feed(fetched)
+
+    def run(self, limit: int) -> int:
+        """Process what can be taken in order, at most `limit` records. How many it was."""
+        merge = self.merge
+        self._checked_at = self.now()
+        if self._steps is not None:
+            raws = merge.take_many(limit)
+            if raws:
+                self._process_batch(raws)
+            return len(raws)
+        for done in range(limit):
+            raw = merge.take()
+            if raw is None:
+                return done
+            self._process(raw)
+            if self._timers:
+                self.fire()
+        return limit
+
+    def fire(self) -> None:
+        """Call the timers that are due."""
+        for timer, now in self._timers.due(self.stream_time, self.now()):
+            if timer.cancelled:
+                continue
+            self._moved = True
+            try:
+                timer.fire(now)
+            except TidegateError:
+                raise
+            except Exception as error:
+                raise in_user_code(error, f"{self.id}, a timer: ", self.id.generation) from error
+
+    def _process(self, raw: RawRecord) -> None:
+        source = self._sources[raw.partition.topic]
+        self._record = raw
+        apart = source.policy != "stop" or source.inner_policies
+        if apart:
+            self._begin()
+        try:
+            record = source.decode(raw)
+            self._pass_time(raw, record.timestamp, internal=source.internal)
+            source.handler(record)
+        except Exception as error:
+            if not by_the_record(error):
+                raise
+            told = in_our_words(error, raw, self.id.generation)
+            policy = policy_of(error, source.policy)
+            if policy == "stop" or not apart:
+                raise told from error
+            self._take_back()
+            self.skipped += 1
+            if policy == "dead-letter" and self._setting.mode == "live":
+                self._dead_letter(raw, told)
+        else:
+            if apart:
+                self._keep()
+        self._next[raw.partition] = raw.offset + 1
+        self._moved = True
+
+    def _process_batch(self, raws: list[RawRecord]) -> None:
+        """All at once; if anything fails, one by one."""
+        source = self._sources[raws[0].partition.topic]
+        before = self.state.moment.stream_time, dict(self._times)
+        self._begin()
+        try:
+            self._run_steps(source, raws)
+        except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
+            self._take_back()
+            self.state.moment.stream_time, self._times = before
+            for raw in raws:
+                self._process(raw)
+            return
+        self._keep()
+        self._next[raws[-1].partition] = raws[-1].offset + 1
+        self._moved = True
+
+    def _run_steps(self, source: Source, raws: list[RawRecord]) -> None:
+        columns = source.columns(raws)
+        times = []
+        for raw, timestamp in zip(raws, columns.timestamps, strict=True):
+            self._pass_time(raw, timestamp, internal=source.internal)
+            times.append(max(self.stream_time, 0))
+        self._batch = raws, times
+        for step in self._steps or []:
+            columns = step(columns)
+
+    def _pass_time(self, raw: RawRecord, timestamp: int, *, internal: bool) -> None:
+        """Event time moves stream time; behind an internal topic the stream time of the origin does."""
+        at = timestamp
+        if internal:
+            origin = origin_of(raw.headers)
+            at = at if origin is None else origin.time
+        moment = self.state.moment
+        moment.timestamp = timestamp
+        if at > self._times[raw.partition]:
+            self._times[raw.partition] = at
+            moment.stream_time = max(moment.stream_time, at)
+
+    def _begin(self) -> None:
+        self._sequence_before = self._sequence
+        self.state.begin_record()
+        self._outputs.begin_record()
+        self._timers.begin_record()
+
+    def _keep(self) -> None:
+        self.state.end_record()
+
+    def _take_back(self) -> None:
+        self._sequence = self._sequence_before
+        self.state.take_back()
+        self._outputs.take_back()
+        self._timers.take_back()
+
+    def _dead_letter(self, raw: RawRecord, error: Any) -> None:
+        target = self._outputs.target(self._setting.topics[self._setting.dead_letters])
+        at = min(max(raw.timestamp, 0), self.now())
+        self._outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), self.now())
+
+    # --- what its nodes see (Host) --------------------------------------------------------------------
+
+    @property
+    def partition(self) -> int:
+        return self.id.partition
+
+    @property
+    def stream_time(self) -> int:
+        return self.state.moment.stream_time
+
+    @property
+    def replaying(self) -> bool:
+        return self._setting.mode == "replay"
+
+    def now(self) -> int:
+        return max(self.stream_time, 0) if self.replaying else self._setting.clock.now()
+
+    def store(self, builder: StoreBuilder[Any]) -> Any:
+        return self.state.store(builder)
+
+    def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer:
+        return self._timers.schedule(every, call, by)
+
+    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
+        """One record to a sink or an internal topic."""
+        if self.replaying and node.kind is Kind.SINK:
+            return
+        target, owner = self._target(node)
+        self._sequence += 1
+        at = self._record
+        place = "-" if at is None else f"{at.partition.topic}/{at.partition.partition}/{at.offset}"
+        origin = origin_header(place, self._name, self._sequence, max(self.stream_time, 0))
+        headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
+        self._outputs.add(target, key, value, record.timestamp, headers, self._checked_at)
+
+    def at_time(self, timestamp: int) -> None:
+        self.state.moment.timestamp = timestamp
+
+    def emit_columns(self, node: Node, columns: Columns) -> None:
+        """Many records to a sink or an internal topic, with the headers that each would have alone."""
+        if self.replaying and node.kind is Kind.SINK:
+            return
+        target, owner = self._target(node)
+        raws, times = self._batch
+        place, task, now = str(raws[0].partition), self._name, self._checked_at
+        encode_key, encode_value = encoders(node)
+        keys = {key: None if key is None else encode_key(key) for key in dict.fromkeys(columns.keys)}
+        add, sequence = self._outputs.add, self._sequence
+        for key, value, timestamp, row in zip(
+            columns.keys, columns.values, columns.timestamps, columns.rows, strict=True
+        ):
+            sequence += 1
+            raw = raws[row]
+            origin = origin_header(f"{place}/{raw.offset}", task, sequence, times[row])
+            headers = (*own_headers(raw), owner, origin) if raw.headers else (owner, origin)
+            add(target, keys[key], encode_value(value), timestamp, headers, now)
+        self._sequence = sequence
+
+    def _target(self, node: Node) -> tuple[Target, tuple[str, bytes]]:
+        """The topic that a node writes to, and the header that says whose record it is."""
+        found = self._targets.get(node.id)
+        if found is None:
+            topic = self._topic(node)
+            owner = f"{self._setting.topology.app}/{node.name or topic}".encode()
+            found = self._outputs.target(self._setting.topics[topic]), (OWNER, owner)
+            self._targets[node.id] = found
+        return found
+
+    def _topic(self, node: Node) -> str:
+        if node.kind in INTERNAL:
+            return self._setting.manifest.internal[node.name]
+        if node.topic is None:
+            raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
+        return node.topic.name
+
+    # --- what a commit asks (Committable) -------------------------------------------------------------
+
+    def moved(self) -> bool:
+        return self._moved
+
+    def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
+        return self._outputs.batches()
+
+    def pending_bytes(self) -> int:
+        """What a commit would write: past a limit the slot does not wait for its time."""
+        return self._outputs.bytes + self.state.pending_bytes()
+
+    def position(self, changelogs: dict[str, int]) -> Position:
+        sources: dict[str, dict[int, int]] = {}
+        times: dict[str, dict[int, int]] = {}
+        for partition, offset in self._next.items():
+            sources.setdefault(partition.topic, {})[partition.partition] = offset
+            times.setdefault(partition.topic, {})[partition.partition] = self._times[partition]
+        progress = {"sequence": str(self._sequence)}
+        return Position(sources=sources, stream_times=times, changelogs=changelogs, progress=progress)
+
+    def committed(self, position: Position) -> None:  # noqa: ARG002 - part of the protocol
+        self._outputs.clear()
+        self._moved = False

@@ -1,0 +1,1 @@
+"""State: stores whose every change goes to a changelog, and what is needed to trust them."""

@@ -1,0 +1,126 @@
+"""The changes of the current commit interval, in memory, over what the store holds.
+
+Gives read-your-writes, and folds several writes of a key into one changelog record and one row. A record
+that fails is taken back: while one is open, each change remembers what it replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tidegate.errors import StateError
+from tidegate.state.keys import Bound
+from tidegate.state.memory import SortedKeys, splitter
+from tidegate.state.protocol import BytesStore
+
+Change = tuple[bytes | None, int]
+"""What a key is set to, None deletes, and the timestamp that the changelog record will have. A plain tuple:
+one is made for each write."""
+
+
+class CachedStore:
+    """Reads and writes of bytes, with the writes held back until the commit takes them."""
+
+    def __init__(self, inner: BytesStore, suffix: int = 0) -> None:
+        self.inner = inner
+        self._inner_get = inner.get
+        self._changes: dict[bytes, Change] = {}
+        self._keys = SortedKeys(suffix)
+        self._split = splitter(suffix)
+        self._undo: list[tuple[bytes, Change | None]] | None = None
+        self._writes = 0
+        self.bytes = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        change = self._changes.get(key)
+        return self._inner_get(key) if change is None else change[0]
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        missing = [key for key in keys if key not in self._changes]
+        found = dict(zip(missing, self.inner.get_many(missing), strict=True)) if missing else {}
+        return [found[key] if key in found else self._changes[key][0] for key in keys]
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Set a row; None deletes it."""
+        changes = self._changes
+        if self._undo is not None:
+            self._undo.append((key, changes.get(key)))
+        if self._keys.sorted and key not in changes:
+            self._keys.added(key)
+        changes[key] = (value, timestamp)
+        self._writes += 1
+        self.bytes += len(key) if value is None else len(key) + len(value)
+
+    def scan(
+        self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of the store with the changes over them. A write ends a scan that is under way."""
+        writes = self._writes
+        keys = self._keys.between(self._changes, lower, upper)
+        changed = [(key, self._changes[key][0]) for key in (reversed(keys) if reverse else keys)]
+        for row in self._merged(changed, self.inner.scan(lower, upper, reverse=reverse), reverse=reverse):
+            yield row
+            if self._writes != writes:
+                raise StateError(
+                    "scan-ended", "a scan went on after the store was written", "collect the rows, then write"
+                )
+
+    def changes(self) -> dict[bytes, Change]:
+        """What came since the last commit: for the changelog, then for `inner`."""
+        return self._changes
+
+    def forget(self) -> None:
+        """The changes were applied, or are void."""
+        self._changes = {}
+        self._keys.changed()
+        self._undo = None
+        self._writes += 1
+        self.bytes = 0
+
+    def begin_record(self) -> None:
+        """From here on changes can be taken back."""
+        self._undo = []
+
+    def end_record(self) -> None:
+        """The record passed: its changes stay."""
+        self._undo = None
+
+    def take_back(self) -> None:
+        """The record failed: its changes never were."""
+        undo, self._undo = self._undo or [], None
+        for key, previous in reversed(undo):
+            if previous is None:
+                del self._changes[key]
+            else:
+                self._changes[key] = previous
+        if undo:
+            self._keys.changed()
+            self._writes += 1
+
+    def _merged(
+        self,
+        changed: list[tuple[bytes, bytes | None]],
+        rows: Iterator[tuple[bytes, bytes]],
+        *,
+        reverse: bool,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        at = 0
+        for key, value in rows:
+            place = self._split(key)
+            while at < len(changed) and _comes_before(self._split(changed[at][0]), place, reverse=reverse):
+                if changed[at][1] is not None:
+                    yield changed[at]  # type: ignore[misc]
+                at += 1
+            if at < len(changed) and changed[at][0] == key:
+                if changed[at][1] is not None:
+                    yield changed[at]  # type: ignore[misc]
+                at += 1
+            else:
+                yield key, value
+        for key, change in changed[at:]:
+            if change is not None:
+                yield key, change
+
+
+def _comes_before(left: Bound, right: Bound, *, reverse: bool) -> bool:
+    return left > right if reverse else left < right

@@ -1,0 +1,68 @@
+"""A store's changelog: the topic's settings, and rows to records and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import ConfigError, StateError
+from tidegate.log.records import columns_to_batch
+from tidegate.log.topic import MAX_RECORD_BYTES, TopicSpec, check_config
+from tidegate.state.cached import Change
+from tidegate.state.formats import Format
+from tidegate.state.protocol import RawRow
+
+DELETE_RETENTION_MS = 30 * 24 * 3600 * 1000
+_OURS = ("cleanup.policy", "retention.ms", "retention.bytes")
+
+
+def check_changelog_config(store: str, config: Mapping[str, str]) -> dict[str, str]:
+    """The user's settings for a changelog, without those that would lose rows."""
+    for name in _OURS:
+        if name in config:
+            raise ConfigError(
+                "bad-changelog-config",
+                f"store {store!r}: {name} of a changelog cannot be set, rows would be lost",
+                "leave it out; window and session stores expire by their own retention",
+            )
+    return check_config(config)
+
+
+def changelog_spec(
+    topic: str, partitions: int, config: Mapping[str, str], largest_record: int = MAX_RECORD_BYTES
+) -> TopicSpec:
+    """The topic to create: compacted, tombstones kept for 30 days, any timestamp taken."""
+    settings = {
+        "cleanup.policy": "compact",
+        "delete.retention.ms": str(DELETE_RETENTION_MS),
+        "message.timestamp.after.max.ms": str(2**63 - 1),
+        "max.message.bytes": str(largest_record + (64 << 10)),
+        **config,
+    }
+    return TopicSpec(topic, partitions, settings)
+
+
+def to_records(changes: Mapping[bytes, Change], layout: Format) -> pa.RecordBatch:
+    """The changes of a commit interval as changelog records."""
+    values: list[bytes | None] = [value for value, _ in changes.values()]
+    if layout.timestamped:
+        values = [layout.logged(value) for value in values]
+    return columns_to_batch([timestamp for _, timestamp in changes.values()], list(changes), values)
+
+
+def to_rows(batch: pa.RecordBatch, layout: Format) -> list[RawRow]:
+    """Changelog records, in their order, as rows of the store."""
+    keys: list[Any] = batch.column(2).to_pylist()
+    values: list[Any] = batch.column(3).to_pylist()
+    if batch.column(2).null_count or (layout.suffix and any(len(key) < layout.suffix for key in keys)):
+        raise StateError(
+            "bad-changelog",
+            "a changelog holds a record whose key no store wrote",
+            "only tidegate may write to changelogs",
+        )
+    if layout.timestamped:
+        times = batch.column(1).to_pylist()
+        values = [layout.restored(value, at) for value, at in zip(values, times, strict=True)]
+    return list(zip(keys, values, strict=True))

@@ -1,0 +1,142 @@
+"""The file that keeps offsets for stores that cannot commit them with their data.
+
+Written whole: a temporary file, synced, renamed over the old one, then the folder synced. A crash leaves
+the old file or the new one. What cannot be read to the last byte is refused: a wrong offset is worse than
+none.
+
+    tidegate-checkpoint 1
+    2
+    {"store":"totals","offset":100,"position":{...}}
+    {"store":"seen","offset":null,"position":null}
+    crc32 0c2f55a1
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tidegate.errors import StateError
+from tidegate.faultpoints import reach
+from tidegate.log.positions import Position
+
+_HEAD = b"tidegate-checkpoint 1"
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """Where one store stands. `offset` None: the store is known and nothing was written to it yet."""
+
+    offset: int | None
+    position: Position | None = None
+    topic: str = ""
+    current_at: int = 0
+
+
+class _Line(Checkpoint, frozen=True, kw_only=True):
+    store: str
+
+
+class CheckpointFile:
+    """The checkpoints of one task's stores in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> dict[str, Checkpoint]:
+        """What was written last; nothing at all if there is no file: then every store is unknown."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StateError(
+                "state-io", f"the checkpoint cannot be read ({error})", "check the disk"
+            ) from error
+        return _parse(data)
+
+    def write(self, checkpoints: Mapping[str, Checkpoint]) -> None:
+        """Replace the file."""
+        if any(entry.offset is not None and entry.offset < 0 for entry in checkpoints.values()):
+            raise StateError(
+                "bad-checkpoint", "an offset below 0 cannot be written", "this is a bug: report it"
+            )
+        body = _format(checkpoints)
+        draft = self._path.with_name(self._path.name + ".tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(body)
+                file.flush()
+                reach("checkpoint.sync")
+                os.fsync(file.fileno())
+            reach("checkpoint.rename")
+            draft.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            code = "disk-full" if error.errno == 28 else "state-io"
+            hint = (
+                "free some space" if code == "disk-full" else "check the disk and the folder's owner and mode"
+            )
+            raise StateError(
+                code, f"the checkpoint cannot be written ({error})", hint, retryable=True
+            ) from error
+
+    def delete(self) -> None:
+        """Forget everything: every store is unknown then."""
+        self._path.unlink(missing_ok=True)
+
+
+def _format(checkpoints: Mapping[str, Checkpoint]) -> bytes:
+    lines = [_HEAD, b"%d" % len(checkpoints)]
+    for store, entry in sorted(checkpoints.items()):
+        line = _Line(entry.offset, entry.position, entry.topic, entry.current_at, store=store)
+        lines.append(msgspec.json.encode(line))
+    body = b"\n".join(lines) + b"\n"
+    return body + b"crc32 %08x\n" % zlib.crc32(body)
+
+
+def _parse(data: bytes) -> dict[str, Checkpoint]:
+    head, _, _ = data.partition(b"\n")
+    if head.startswith(b"tidegate-checkpoint ") and head != _HEAD:
+        raise StateError(
+            "unknown-format",
+            f"the checkpoint has version {head[20:40].decode(errors='replace')!r}; this tidegate knows 1",
+            "use the tidegate that wrote it, or delete the task's folder: it is restored from the log",
+        )
+    body, crc = data[:-15], data[-15:]
+    lines = body.split(b"\n")
+    if head != _HEAD or crc != b"crc32 %08x\n" % zlib.crc32(body) or len(lines) < 3:
+        raise _bad("its checksum does not match")
+    try:
+        count = int(lines[1])
+        entries = [msgspec.json.decode(line, type=_Line) for line in lines[2:-1]]
+    except (ValueError, msgspec.DecodeError) as error:
+        raise _bad(str(error)) from error
+    if count != len(entries) or len({entry.store for entry in entries}) != count:
+        raise _bad(f"it tells of {count} stores and holds {len(entries)}")
+    if any(entry.offset is not None and entry.offset < 0 for entry in entries):
+        raise _bad("it holds an offset below 0")
+    return {
+        entry.store: Checkpoint(entry.offset, entry.position, entry.topic, entry.current_at)
+        for entry in entries
+    }
+
+
+def _bad(why: str) -> StateError:
+    return StateError(
+        "bad-checkpoint",
+        f"the checkpoint cannot be read: {why}",
+        "delete the task's folder: it is restored from the log",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

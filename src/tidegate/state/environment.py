@@ -1,0 +1,295 @@
+"""The LMDB environment of one stream task: one write transaction, open for seconds, and its metadata.
+
+Everything the task reads and writes goes through that transaction, so it reads its own writes; committing
+it costs a sync, so it is committed every few seconds only (commit step 7). The log is the truth: what is
+lost with an aborted transaction is replayed from the changelogs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import msgspec
+
+from tidegate.errors import StateError
+from tidegate.log.positions import Position, TaskId
+
+FORMAT = 1
+FIRST_MAP_BYTES = 256 << 20
+_META_DB = b":meta"
+_META_KEY = b"metadata"
+_SPARE_BYTES = 32 << 20
+_GROWTH = 3
+
+_open_here: set[Path] = set()
+
+
+class StoreFacts(msgspec.Struct, frozen=True):
+    """What a person who looks at a folder wants to know of a store, and how its bytes are laid out."""
+
+    kind: str
+    changelog: str | None
+    key: str
+    value: str
+
+
+class Metadata(msgspec.Struct, kw_only=True):
+    """What the folder says of itself, committed together with the rows that it speaks of."""
+
+    app: str
+    task: TaskId
+    log: str
+    format: int = FORMAT
+    topics: dict[str, str] = {}
+    """uid of each store's changelog topic."""
+    offsets: dict[str, int] = {}
+    """Next changelog offset of each store: its rows are the fold of everything below."""
+    current_at: dict[str, int] = {}
+    """Wall time at which the rows of each store were last known to be all there is."""
+    position: Position | None = None
+    """The position that the rows belong to; None while they are restored."""
+    stores: dict[str, StoreFacts] = {}
+
+
+class Environment:
+    """One LMDB environment, opened once in a process and used by one thread."""
+
+    def __init__(
+        self, folder: Path, databases: Iterable[str], *, sync: bool = True, max_map_bytes: int = 1 << 40
+    ) -> None:
+        self.folder = folder
+        self.turn = 0
+        self._max_map_bytes = max_map_bytes
+        self._txn: Any = None
+        self._applied = 0
+        if folder in _open_here:
+            raise StateError(
+                "opened-twice", "a task's folder was opened twice in one process", "close it first"
+            )
+        names = [_META_DB, *(name.encode() for name in databases)]
+        with in_our_words(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._env: Any = lmdb.open(
+                str(folder),
+                map_size=_first_map(folder),
+                max_dbs=len(names),
+                sync=sync,
+                metasync=sync,
+                max_readers=16,
+            )
+        _open_here.add(folder)
+        try:
+            with in_our_words(folder):
+                self._env.reader_check()
+                self._check_whole()
+                self._databases = {name: self._database(name) for name in names}
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def txn(self) -> Any:
+        """The open write transaction."""
+        if self._txn is None:
+            with in_our_words(self.folder):
+                self._txn = self._env.begin(write=True)
+        return self._txn
+
+    def database(self, name: str) -> Any:
+        return self._databases[name.encode()]
+
+    def metadata(self) -> Metadata | None:
+        """What is committed; None for a new folder."""
+        return _metadata(self.txn.get(_META_KEY, db=self._databases[_META_DB]))
+
+    @property
+    def applied_bytes(self) -> int:
+        """About how much lies in the open transaction."""
+        return self._applied
+
+    def needs_room(self, size: int) -> bool:
+        """Whether `size` more bytes might not fit: then commit and `grow` before they are applied."""
+        used = self._env.info()["last_pgno"] * self._env.stat()["psize"]
+        wanted = used + _GROWTH * (self._applied + size) + _SPARE_BYTES
+        return bool(wanted > self._env.info()["map_size"])
+
+    def grow(self, size: int) -> None:
+        """Double the map until `size` more bytes fit. Only between transactions."""
+        if self._txn is not None:
+            raise StateError("grow-in-transaction", "the map grows between transactions only", "commit first")
+        while self.needs_room(size):
+            wanted = 2 * self._env.info()["map_size"]
+            if wanted > self._max_map_bytes:
+                raise StateError(
+                    "map-limit",
+                    f"the state needs more than the {self._max_map_bytes} bytes that it may map",
+                    "raise the limit, or use more partitions; spark.executor.pyspark.memory limits it too",
+                )
+            with in_our_words(self.folder):
+                self._env.set_mapsize(wanted)
+
+    def touched(self, size: int) -> None:
+        """Tell that rows of this size were written to the transaction: scans that are open end."""
+        self._applied += size
+        self.turn += 1
+
+    def commit(self, metadata: Metadata) -> None:
+        """Commit the rows with their metadata, synced."""
+        with in_our_words(self.folder):
+            self.txn.put(_META_KEY, msgspec.json.encode(metadata), db=self._databases[_META_DB])
+            txn, self._txn = self._txn, None
+            self.turn += 1
+            self._applied = 0
+            txn.commit()
+
+    def abort(self) -> None:
+        """Back to what was committed last."""
+        if self._txn is not None:
+            txn, self._txn = self._txn, None
+            self.turn += 1
+            self._applied = 0
+            txn.abort()
+
+    def close(self) -> None:
+        """Abort what is open, and close. Closing twice is fine."""
+        if self.folder in _open_here:
+            self.abort()
+            self._env.close()
+            _open_here.discard(self.folder)
+
+    def _check_whole(self) -> None:
+        """A file that was cut short would end the process at the first read behind its end."""
+        wanted = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+        if (self.folder / "data.mdb").stat().st_size < wanted:
+            raise StateError("corrupt-state", "the state's file is cut short", "it is rebuilt from the log")
+
+    def _database(self, name: bytes) -> Any:
+        try:
+            return self._env.open_db(name, create=False)
+        except lmdb.NotFoundError:
+            return self._env.open_db(name)
+
+
+class ReadOnlyEnvironment:
+    """What is committed in a folder, read beside the task that may hold it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.turn = 0
+        if folder in _open_here:
+            raise StateError("opened-twice", "this process runs the task itself", "ask its stores")
+        with in_our_words(folder):
+            self._env: Any = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
+            self.txn: Any = self._env.begin()
+
+    def touched(self, size: int) -> None:
+        raise StateError("read-only", f"{size} bytes cannot be written here", "this is a bug: report it")
+
+    def has(self, name: str) -> bool:
+        try:
+            self.database(name)
+        except StateError:
+            return False
+        return True
+
+    def rows(self, name: str) -> int:
+        """How many rows a database has."""
+        return int(self.txn.stat(self.database(name))["entries"])
+
+    def database(self, name: str) -> Any:
+        with in_our_words(self.folder):
+            return self._env.open_db(name.encode(), txn=self.txn, create=False)
+
+    def metadata(self) -> Metadata | None:
+        """What is committed; None for a folder in which nothing was committed yet."""
+        if not self.has(_META_DB.decode()):
+            return None
+        return _metadata(self.txn.get(_META_KEY, db=self.database(_META_DB.decode())))
+
+    def close(self) -> None:
+        self.txn.abort()
+        self._env.close()
+
+
+def is_open_here(folder: Path) -> bool:
+    """Whether this very process holds the environment: then it must not be opened again, not even to copy."""
+    return folder in _open_here
+
+
+def copy_environment(source: Path, target: Path) -> bool:
+    """Copy what is committed in a folder that another process holds. False if it cannot be read.
+
+    Compacting: a plain copy waits for the holder's write transaction, and a holder that is stopped never
+    ends it.
+    """
+    try:
+        env = lmdb.open(str(source), readonly=True, create=False, max_dbs=1, max_readers=16)
+    except lmdb.Error:
+        return False
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        env.copy(str(target), compact=True)
+    except (lmdb.Error, OSError):
+        return False
+    finally:
+        env.close()
+    return True
+
+
+class in_our_words:  # noqa: N801 - reads as a statement
+    """LMDB's errors as ours. A class, not a generator: it stands on the path of every commit."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None or not isinstance(error, lmdb.Error | OSError):
+            return
+        raise _translated(error, self._folder) from error
+
+
+def _translated(error: BaseException, folder: Path) -> StateError:
+    if isinstance(error, lmdb.MapFullError):
+        return StateError("map-full", "the state outgrew its map", "open the task again; the map grows then")
+    if isinstance(
+        error, lmdb.CorruptedError | lmdb.InvalidError | lmdb.VersionMismatchError | lmdb.PageNotFoundError
+    ):
+        return StateError(
+            "corrupt-state", f"the state on disk is damaged ({error})", "it is rebuilt from the log"
+        )
+    if "No space left" in str(error) or "File too large" in str(error) or _is_full(folder):
+        return StateError("disk-full", "the disk of the state is full", "free some space", retryable=True)
+    if isinstance(error, PermissionError) or "Permission denied" in str(error):
+        return StateError("no-permission", "the state's folder cannot be used", "check its owner and mode")
+    return StateError("state-io", f"the state on disk failed ({error})", "check the disk", retryable=True)
+
+
+def _is_full(folder: Path) -> bool:
+    """LMDB tells of a write that was cut short, as on a full disk, as of any failed one."""
+    return folder.exists() and shutil.disk_usage(folder).free < 1 << 20
+
+
+def _metadata(raw: bytes | None) -> Metadata | None:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=Metadata)
+    except msgspec.DecodeError as error:
+        raise StateError("bad-metadata", f"the state's metadata cannot be read: {error}", "") from error
+
+
+def _first_map(folder: Path) -> int:
+    """A map with room to work in: at least twice what the file holds."""
+    data = folder / "data.mdb"
+    size = data.stat().st_size if data.exists() else 0
+    wanted = FIRST_MAP_BYTES
+    while wanted < 2 * size:
+        wanted *= 2
+    return wanted

@@ -1,0 +1,94 @@
+"""How a kind of store lays out its rows, and what of them goes to the changelog.
+
+| kind        | suffix of the key                    | value in the store    | in the changelog          |
+|-------------|--------------------------------------|-----------------------|---------------------------|
+| plain       | none                                 | value                 | value                     |
+| timestamped | none                                 | time (8) + value      | value, time of the record |
+| window      | start (8) + sequence (4)             | value                 | value                     |
+| session     | end (8) + start (8)                  | value                 | value                     |
+
+Numbers are big endian, so they sort; the layouts of the keys are Kafka Streams'.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from tidegate.errors import StateError
+from tidegate.log.topic import LATEST_TIMESTAMP
+
+_TIME = struct.Struct(">Q")
+_WINDOW = struct.Struct(">QI")
+_SESSION = struct.Struct(">QQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The layout of a kind of store."""
+
+    suffix: int = 0
+    timestamped: bool = False
+
+    def logged(self, value: bytes | None) -> bytes | None:
+        """What the changelog record of a stored value holds."""
+        return value[8:] if self.timestamped and value is not None else value
+
+    def restored(self, value: bytes | None, timestamp: int) -> bytes | None:
+        """The stored value of a changelog record."""
+        return _TIME.pack(timestamp) + value if self.timestamped and value is not None else value
+
+
+PLAIN = Format()
+TIMESTAMPED = Format(timestamped=True)
+WINDOW = Format(suffix=_WINDOW.size)
+SESSION = Format(suffix=_SESSION.size)
+
+
+LAYOUTS = {
+    "key-value": PLAIN,
+    "in-memory": PLAIN,
+    "lru": PLAIN,
+    "timestamped": TIMESTAMPED,
+    "window": WINDOW,
+    "session": SESSION,
+}
+
+
+def with_time(value: bytes, timestamp: int) -> bytes:
+    """The stored value of a timestamped row."""
+    return _TIME.pack(_checked(timestamp)) + value
+
+
+def time_of(stored: bytes) -> int:
+    """The time in a timestamped row."""
+    return int(_TIME.unpack_from(stored)[0])
+
+
+def window_suffix(start: int, sequence: int = 0) -> bytes:
+    return _WINDOW.pack(_checked(start), sequence)
+
+
+def window_start(key: bytes) -> int:
+    """The start of the window that a row's key names."""
+    return int(_WINDOW.unpack_from(key, len(key) - _WINDOW.size)[0])
+
+
+def session_suffix(end: int, start: int) -> bytes:
+    return _SESSION.pack(_checked(end), _checked(start))
+
+
+def session_times(key: bytes) -> tuple[int, int]:
+    """End and start of the session that a row's key names."""
+    end, start = _SESSION.unpack_from(key, len(key) - _SESSION.size)
+    return int(end), int(start)
+
+
+def _checked(timestamp: int) -> int:
+    if not 0 <= timestamp <= LATEST_TIMESTAMP:
+        raise StateError(
+            "bad-timestamp",
+            f"{timestamp} is no time that a store can keep",
+            "use milliseconds since 1970, up to the year 9999",
+        )
+    return timestamp

@@ -1,0 +1,122 @@
+"""Looking at state from outside: what lies on this host, and whether it is what the log says.
+
+Reads what is committed to disk, beside a task that may be running. The task itself may be some seconds
+ahead of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.errors import StateError
+from tidegate.log.protocol import Log
+from tidegate.log.reads import read_between
+from tidegate.state.changelog import to_rows
+from tidegate.state.environment import Metadata, ReadOnlyEnvironment
+from tidegate.state.formats import LAYOUTS
+from tidegate.state.lmdb_store import LmdbStore
+from tidegate.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One numbered folder of a task, as committed to disk."""
+
+    folder: Path
+    metadata: Metadata
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key on which a store and the fold of its changelog disagree; None: not there."""
+
+    key: bytes
+    store: bytes | None
+    changelog: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found: how many rows both have, and where they differ."""
+
+    task: str
+    store: str
+    rows: int
+    offset: int
+    end: int
+    differences: list[Difference]
+
+
+def find_folders(state_dir: Path, app: str | None = None) -> list[Found]:
+    """The newest folder of every task below the state folder, sorted by task."""
+    homes = sorted({data.parent.parent for data in state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")})
+    found = []
+    for home in homes:
+        newest = max(
+            (path for path in home.iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
+        )
+        with opened(newest) as environment:
+            metadata = environment.metadata()
+        if metadata is not None:
+            found.append(Found(newest, metadata, (newest / "data.mdb").stat().st_size))
+    return found
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[ReadOnlyEnvironment]:
+    """What is committed in a folder, as of now."""
+    environment = ReadOnlyEnvironment(folder)
+    try:
+        yield environment
+    finally:
+        environment.close()
+
+
+def rows_of(environment: ReadOnlyEnvironment, metadata: Metadata, store: str) -> LmdbStore:
+    """The rows of one store."""
+    facts = metadata.stores.get(store)
+    if facts is None or not environment.has(store):
+        known = ", ".join(sorted(metadata.stores)) or "none"
+        raise StateError(
+            "no-such-store", f"{metadata.task} has no store {store!r} on disk", f"stores there are: {known}"
+        )
+    return LmdbStore(environment, store, LAYOUTS[facts.kind].suffix)
+
+
+def check(log: Log, found: Found, store: str) -> Checked:
+    """Compare a store with the fold of its changelog.
+
+    The rows on disk are the fold at their own offset. What came since is read from the log and put on top;
+    then both sides stand at the same end, whatever compaction did in between.
+    """
+    facts = found.metadata.stores[store]
+    if facts.changelog is None:
+        raise StateError("no-changelog", f"store {store!r} has no changelog to compare with", "")
+    layout = LAYOUTS[facts.kind]
+    with opened(found.folder) as environment:
+        metadata = environment.metadata()
+        if metadata is None or store not in metadata.offsets:
+            raise StateError("no-such-store", f"store {store!r} is not on disk yet", "try again in a moment")
+        rows = dict(rows_of(environment, metadata, store).scan(None, None))
+        offset = metadata.offsets[store]
+    partition = TopicPartition(facts.changelog, found.metadata.task.partition)
+    start = log.describe(partition.topic).starts[partition.partition]
+    end = int(log.ends([partition])[partition])
+    folded: dict[bytes, bytes] = {}
+    for batch in read_between(log, partition, start, end):
+        offsets = batch.column(0).to_pylist()
+        for at, (key, value) in zip(offsets, to_rows(batch, layout), strict=True):
+            for side in (folded, rows) if at >= offset else (folded,):
+                if value is None:
+                    side.pop(key, None)
+                else:
+                    side[key] = value
+    keys = sorted(rows.keys() | folded.keys())
+    differences = [
+        Difference(key, rows.get(key), folded.get(key)) for key in keys if rows.get(key) != folded.get(key)
+    ]
+    return Checked(str(found.metadata.task), store, len(rows), offset, end, differences)

@@ -1,0 +1,226 @@
+"""Rows in one LMDB database of a task's environment.
+
+LMDB has no checksums. Each value is followed by one over its place and its bytes, so that a damaged row is
+an error and never another value.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Protocol
+from zlib import crc32
+
+from tidegate.errors import StateError
+from tidegate.state.environment import in_our_words
+from tidegate.state.keys import (
+    LONG_FROM,
+    TERMINATOR,
+    Bound,
+    first_from,
+    group_of,
+    last_below,
+    split_stored,
+    stored_key,
+)
+from tidegate.state.protocol import RawRow, Token
+
+_LENGTH = struct.Struct(">I")
+
+EndOf = Callable[[bytes], int]
+"""From a row's key to the time at which its window or session ends."""
+
+
+class Transaction(Protocol):
+    """What a store needs of its environment."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def turn(self) -> int: ...
+
+    @property
+    def txn(self) -> Any: ...
+
+    def database(self, name: str) -> Any: ...
+
+    def touched(self, size: int) -> None: ...
+
+
+class LmdbStore:
+    """A bytes store on LMDB. With `end_of` a second database keeps the rows by their end time."""
+
+    def __init__(
+        self, environment: Transaction, name: str, suffix: int = 0, end_of: EndOf | None = None
+    ) -> None:
+        self._environment = environment
+        self._name = name
+        self._suffix = suffix
+        self._stored = _places(suffix)
+        self._longest_short = LONG_FROM + len(TERMINATOR) + suffix
+        self._end_of = end_of
+        self._database = environment.database(name)
+        self._ends = environment.database(ends_database(name)) if end_of else None
+
+    def get(self, key: bytes) -> bytes | None:
+        stored = self._stored(key)
+        sealed: bytes | None = self._environment.txn.get(stored, None, self._database)
+        return None if sealed is None else self._value(stored, sealed)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        stored = [self._stored(key) for key in keys]
+        found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
+        return [self._value(at, found[at]) if at in found else None for at in stored]
+
+    def scan(
+        self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        for group, rows in groupby(self._walk(lower, upper, reverse=reverse), key=_group):
+            if group is None:
+                for stored, sealed in rows:
+                    parts = split_stored(stored)
+                    assert parts is not None  # noqa: S101 - rows of no group have short keys
+                    yield parts[0] + parts[1], self._unsealed(stored, sealed)
+            else:
+                yield from self._sorted(list(rows), lower, upper, reverse=reverse)
+
+    def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
+        newest = dict(rows)
+        stored_rows = [(self._stored(key), key, value) for key, value in newest.items()]
+        deletes = [stored for stored, _, value in stored_rows if value is None]
+        puts = [
+            (stored, self._sealed(stored, key, value))
+            for stored, key, value in stored_rows
+            if value is not None
+        ]
+        puts.sort()
+        size = sum(len(stored) + len(sealed) + 16 for stored, sealed in puts) + 16 * len(deletes)
+        with in_our_words(self._environment.folder):
+            txn = self._environment.txn
+            txn.cursor(db=self._database).putmulti(puts)
+            for stored in deletes:
+                txn.delete(stored, db=self._database)
+            if self._end_of is not None:
+                self._index(newest)
+        self._environment.touched(size)
+
+    def clear(self) -> None:
+        with in_our_words(self._environment.folder):
+            self._environment.txn.drop(self._database, delete=False)
+            if self._ends is not None:
+                self._environment.txn.drop(self._ends, delete=False)
+        self._environment.touched(0)
+
+    def ended(self, before: int, limit: int) -> list[bytes]:
+        """Keys of rows whose end lies before a time, earliest first, at most `limit`."""
+        found: list[bytes] = []
+        cursor = self._environment.txn.cursor(db=self._ends)
+        if not cursor.first():
+            return found
+        for at, key in cursor.iternext():
+            if int.from_bytes(at[:8], "big") >= before or len(found) >= limit:
+                break
+            found.append(key)
+        return found
+
+    def _index(self, rows: dict[bytes, bytes | None]) -> None:
+        assert self._end_of is not None  # noqa: S101 - asked by the caller
+        txn = self._environment.txn
+        for key, value in rows.items():
+            at = self._end_of(key).to_bytes(8, "big") + self._stored(key)
+            if value is None:
+                txn.delete(at, db=self._ends)
+            else:
+                txn.put(at, key, db=self._ends)
+
+    def _walk(
+        self, lower: Bound | None, upper: Bound | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Stored rows whose place lies within the bounds; of a long key's group perhaps a few too many."""
+        turn = self._environment.turn
+        first = first_from(lower) if lower is not None else b"\x00"
+        behind = last_below(upper) if upper is not None else None
+        cursor = self._environment.txn.cursor(db=self._database)
+        if reverse:
+            at_all = cursor.set_range(behind) if behind is not None else False
+            there = cursor.prev() if at_all else cursor.last()
+            rows = cursor.iterprev() if there else iter(())
+        else:
+            rows = cursor.iternext() if cursor.set_range(first) else iter(())
+        for stored, value in rows:
+            if (stored < first) if reverse else (behind is not None and stored >= behind):
+                return
+            yield stored, value
+            if self._environment.turn != turn:
+                raise StateError(
+                    "scan-ended",
+                    f"a scan of store {self._name!r} went on after a commit",
+                    "finish scans at once",
+                )
+
+    def _sorted(
+        self, rows: list[tuple[bytes, bytes]], lower: Bound | None, upper: Bound | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of one group of long keys, in the order of the full keys."""
+        found = []
+        for stored, sealed in rows:
+            key, value = _unpack(self._unsealed(stored, sealed))
+            suffix = stored[len(stored) - self._suffix :]
+            if (lower is None or (key, suffix) >= lower) and (upper is None or (key, suffix) < upper):
+                found.append(((key, suffix), value))
+        found.sort(reverse=reverse)
+        for (key, suffix), value in found:
+            yield key + suffix, value
+
+    def _sealed(self, stored: bytes, key: bytes, value: bytes) -> bytes:
+        if len(stored) > self._longest_short:
+            value = _pack(key[: len(key) - self._suffix], value)
+        return value + crc32(stored + value).to_bytes(4, "little")
+
+    def _value(self, stored: bytes, sealed: bytes) -> bytes:
+        value = self._unsealed(stored, sealed)
+        return value if len(stored) <= self._longest_short else _unpack(value)[1]
+
+    def _unsealed(self, stored: bytes, sealed: bytes) -> bytes:
+        value = sealed[:-4]
+        if crc32(stored + value) != int.from_bytes(sealed[-4:], "little"):
+            raise StateError(
+                "corrupt-state",
+                f"a row of store {self._name!r} does not match its checksum",
+                "close the task and open it again: the store is rebuilt from the log",
+            )
+        return value
+
+
+def _places(suffix: int) -> Callable[[bytes], bytes]:
+    """From a key with its suffix to its place; asked for each row, so plain keys go the shortest way."""
+
+    def plain(key: bytes) -> bytes:
+        return key + TERMINATOR if len(key) <= LONG_FROM and b"\x00" not in key else stored_key(key, b"")
+
+    def with_suffix(key: bytes) -> bytes:
+        cut = len(key) - suffix
+        return stored_key(key[:cut], key[cut:])
+
+    return with_suffix if suffix else plain
+
+
+def ends_database(name: str) -> str:
+    """The database that keeps a store's rows by end time. No store can have this name."""
+    return f"{name}:ends"
+
+
+def _group(row: tuple[bytes, bytes]) -> bytes | None:
+    return None if split_stored(row[0]) is not None else group_of(row[0])
+
+
+def _pack(key: bytes, value: bytes) -> bytes:
+    return _LENGTH.pack(len(key)) + key + value
+
+
+def _unpack(packed: bytes) -> tuple[bytes, bytes]:
+    end = 4 + _LENGTH.unpack_from(packed)[0]
+    return packed[4:end], packed[end:]

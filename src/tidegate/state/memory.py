@@ -1,0 +1,87 @@
+"""Rows in memory: always restored in full, so what they hold is what the changelog says."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tidegate.errors import StateError
+from tidegate.state.keys import Bound
+from tidegate.state.protocol import RawRow, Token
+
+
+def splitter(suffix: int) -> Callable[[bytes], Bound]:
+    """From a key with its suffix to the pair by which rows are ordered."""
+
+    def split(key: bytes) -> Bound:
+        cut = len(key) - suffix
+        return key[:cut], key[cut:]
+
+    return split
+
+
+class SortedKeys:
+    """Keys kept in order from the first scan on: a store that is never scanned pays nothing."""
+
+    def __init__(self, suffix: int) -> None:
+        self._split = splitter(suffix)
+        self._order: list[bytes] = []
+        self.sorted = False
+
+    def added(self, key: bytes) -> None:
+        """A key that was not there before; only needed once `sorted`."""
+        insort(self._order, key, key=self._split)
+
+    def changed(self) -> None:
+        """Sort anew at the next scan."""
+        self.sorted = False
+
+    def between(self, keys: Iterable[bytes], lower: Bound | None, upper: Bound | None) -> list[bytes]:
+        if not self.sorted:
+            self._order = sorted(keys, key=self._split)
+            self.sorted = True
+        first = 0 if lower is None else bisect_left(self._order, lower, key=self._split)
+        last = len(self._order) if upper is None else bisect_left(self._order, upper, key=self._split)
+        return self._order[first:last]
+
+
+class MemoryStore:
+    """A bytes store in a dictionary."""
+
+    def __init__(self, suffix: int = 0) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self._keys = SortedKeys(suffix)
+        self._turn = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._rows.get(key) for key in keys]
+
+    def scan(
+        self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        turn = self._turn
+        keys = self._keys.between(self._rows, lower, upper)
+        for key in reversed(keys) if reverse else keys:
+            if self._turn != turn:
+                raise StateError(
+                    "scan-ended", "a scan of a store went on after a commit", "finish scans at once"
+                )
+            yield key, self._rows[key]
+
+    def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
+        self._turn += 1
+        self._keys.changed()
+        for key, value in rows:
+            self._rows.pop(key, None)
+            if value is not None:
+                self._rows[key] = value
+
+    def clear(self) -> None:
+        self.apply([(key, None) for key in self._rows])
+
+    def by_last_write(self) -> list[bytes]:
+        """All keys, the one that was written longest ago first."""
+        return list(self._rows)

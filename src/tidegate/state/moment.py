@@ -1,0 +1,13 @@
+"""What time it is for a store: that of the record in work, and the stream time of its task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Moment:
+    """Set by the task before each record; read by its stores."""
+
+    timestamp: int = 0
+    stream_time: int = -1

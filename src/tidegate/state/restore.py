@@ -1,0 +1,367 @@
+"""Bringing a task's stores to the position that the log holds for it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import StateError
+from tidegate.faultpoints import reach
+from tidegate.log.positions import Position
+from tidegate.log.protocol import Fetched, Log, Reader
+from tidegate.state.changelog import to_rows
+from tidegate.state.environment import FORMAT as METADATA_FORMAT
+from tidegate.state.environment import Environment, Metadata, copy_environment, is_open_here
+from tidegate.state.folders import TaskFolder, claim, empty, remove_older
+from tidegate.state.manager import StateManager, Status
+from tidegate.state.protocol import QuietListener, RestoreListener
+from tidegate.state.trust import InLog, OnDisk, reason_to_discard
+from tidegate.state.users_store import GuardedStore
+from tidegate.types import Offset, TopicPartition
+
+PROGRESS_SECONDS = 5.0
+
+
+class Restore:
+    """One restore of one task, in bounded turns.
+
+    1 take a lock on the task's folder, without waiting; if somebody holds it, work in the next one, filled
+    with a copy of what the holder committed, or from the log; 2 compare what the folder says of itself with
+    the position and the changelogs, and discard loudly what cannot be continued; 3 replay each changelog from
+    the store's offset to the offset in the position, waiting if the committed end has not reached it; 4 keep
+    the order of puts and deletes; 5 commit progress on the way, so that the next try goes on from there;
+    6 tell the listener.
+    """
+
+    def __init__(
+        self, manager: StateManager, log: Log, committed: Position, listener: RestoreListener | None = None
+    ) -> None:
+        self._manager = manager
+        self._log = log
+        self._committed = committed
+        self._listener = listener or QuietListener()
+        self._reader: Reader | None = None
+        self._targets: dict[TopicPartition, int] = {}
+        self._limits: dict[str, int] = {}
+        self._totals: dict[str, int] = {}
+        self._stores = {partition: store for store, partition in manager.changelogs().items()}
+        self._started = 0
+        self._progress = time.monotonic()
+
+    @property
+    def waiting_for(self) -> dict[TopicPartition, int]:
+        """The offsets that are still awaited."""
+        return dict(self._targets)
+
+    def open(self) -> None:
+        """Steps 1 and 2."""
+        manager = self._manager
+        if manager.status is not Status.REGISTERED:
+            raise StateError("opened-twice", "a task's state is opened once", "make a new manager")
+        self._started = manager.clock.now()
+        folder: TaskFolder | None = None
+        try:
+            reach("restore.1")
+            folder = claim(manager.home)
+            self._fill(folder)
+            metadata = self._attach(folder)
+            reach("restore.2")
+            changelogs = self._changelogs()
+            self._open_users_stores()
+            starts = {
+                name: self._trusted_start(name, changelog, metadata) for name, changelog in changelogs.items()
+            }
+            for builder in manager.builders():
+                if not builder.changelog:
+                    self._check_gap(builder.name, metadata)
+            remove_older(folder)
+            self._start_reading(starts)
+        except BaseException:
+            manager.drop()
+            if folder is not None:
+                folder.release()
+            raise
+
+    def turn(self) -> bool:
+        """Steps 3 to 6, for about as much as one poll brings. Whether everything is restored."""
+        if self._manager.status is Status.RUNNING:
+            return True
+        try:
+            if self._reader is not None and self._targets:
+                self._check_age()
+                reach("restore.3")
+                for fetched in self._reader.poll(0):
+                    self._replay(fetched)
+                self._drop_reached()
+                self._save_progress()
+            if self._targets:
+                return False
+            self._finish()
+        except BaseException:
+            self.suspend()
+            raise
+        return True
+
+    def run(self, patience: float = 30.0) -> None:
+        """All turns, for callers that have nothing else to do."""
+        last, deadline = self.waiting_for, time.monotonic() + patience
+        offsets: dict[str, int] = {}
+        while not self.turn():
+            if dict(self._manager.offsets) != offsets or self.waiting_for != last:
+                offsets, last = dict(self._manager.offsets), self.waiting_for
+                deadline = time.monotonic() + patience
+            if time.monotonic() > deadline:
+                awaited = ", ".join(f"{partition} to {offset}" for partition, offset in last.items())
+                self.suspend()
+                raise StateError(
+                    "restore-waits",
+                    f"the log cannot be read as far as the position says: {awaited}",
+                    "an open transaction may stand in front; try again",
+                    retryable=True,
+                )
+            time.sleep(0.001)
+
+    def suspend(self) -> None:
+        """Stop in the middle and let go; the next restore goes on from the progress that was committed."""
+        for partition in self._targets:
+            store = self._stores[partition]
+            self._listener.on_suspended(store, partition.partition, self._totals.get(store, 0))
+        self._close_reader()
+        self._manager.drop()
+
+    # --- step 1 ---------------------------------------------------------------------------------------
+
+    def _fill(self, folder: TaskFolder) -> None:
+        """Copy what a live holder in another process committed; what cannot be copied is restored. An
+        environment that this process holds must not be opened again, so it is restored too."""
+        if folder.held is None or is_open_here(folder.held) or any(folder.path.iterdir()):
+            return
+        if not copy_environment(folder.held, folder.path):
+            empty(folder)
+
+    def _attach(self, folder: TaskFolder) -> Metadata | None:
+        """Open the environment; what is garbled or not this task's is thrown away first."""
+        manager = self._manager
+        reason: str | None
+        try:
+            environment = self._environment(folder.path)
+            try:
+                metadata = environment.metadata()
+                reason = self._foreign(metadata)
+            except StateError as error:
+                reason = error.message
+            if reason is not None:
+                environment.close()
+        except StateError as error:
+            if error.code not in ("corrupt-state", "bad-metadata"):
+                raise
+            reason = error.message
+        if reason is not None:
+            for builder in manager.builders():
+                self._listener.on_discard(builder.name, manager.owner.task.partition, reason)
+            empty(folder)
+            environment, metadata = self._environment(folder.path), None
+        manager.attach(folder, environment)
+        return metadata
+
+    def _environment(self, path: Path) -> Environment:
+        limits = self._manager.limits
+        databases = [name for builder in self._manager.builders() for name in builder.databases]
+        return Environment(path, databases, sync=limits.sync, max_map_bytes=limits.max_map_bytes)
+
+    def _foreign(self, metadata: Metadata | None) -> str | None:
+        owner = self._manager.owner
+        if metadata is None:
+            return None
+        if metadata.format != METADATA_FORMAT:
+            return f"it has format {metadata.format}"
+        if metadata.app != owner.app or metadata.task != owner.task:
+            return f"it belongs to {metadata.app} {metadata.task}"
+        if metadata.log != owner.log:
+            return "it was built from another log"
+        return None
+
+    # --- step 2 ---------------------------------------------------------------------------------------
+
+    def _changelogs(self) -> dict[str, InLog]:
+        """The stores' changelogs. An end that is only hidden is waited for later; one that no open
+        transaction explains never comes."""
+        manager = self._manager
+        partitions = manager.changelogs()
+        ends = self._log.ends(partitions.values(), committed=False) if partitions else {}
+        found = {}
+        for name, partition in partitions.items():
+            target = self._committed.changelogs.get(name)
+            if target is None:
+                raise StateError(
+                    "no-position",
+                    f"the position of {manager.owner.task} says nothing of store {name!r}",
+                    "first positions are written when the app starts; this is a bug: report it",
+                )
+            if ends[partition] < target:
+                raise StateError(
+                    "changelog-lost",
+                    f"{partition} ends at {ends[partition]}, but the position names offset {target}",
+                    "bring the topic back from a copy: it was created anew, or its broker lost records",
+                )
+            info = self._log.describe(partition.topic)
+            retention = info.setting("delete.retention.ms")
+            found[name] = InLog(info.uid, info.starts[partition.partition], target, retention)
+        return found
+
+    def _open_users_stores(self) -> None:
+        """A store that is shared learns who owns the task now: from here on it refuses a zombie."""
+        manager = self._manager
+        for builder in manager.builders():
+            store = manager.inner(builder.name)
+            if isinstance(store, GuardedStore):
+                store.open(_Context(manager, builder.name))
+                store.apply((), manager.token(builder.name, self._committed))
+
+    def _trusted_start(self, name: str, changelog: InLog, metadata: Metadata | None) -> int:
+        """The offset from which a store's changelog is replayed; discards what cannot be continued."""
+        manager = self._manager
+        partition = manager.changelogs()[name]
+        found = self._found(name, metadata)
+        reason = reason_to_discard(found, changelog, self._started) if found else None
+        if reason is not None:
+            self._listener.on_discard(name, partition.partition, reason)
+        manager.topics[name] = changelog.topic
+        self._limits[name] = changelog.delete_retention_ms
+        self._targets[partition] = changelog.target
+        if found is not None and reason is None:
+            manager.current_at[name] = found.current_at
+            manager.offsets[name] = found.offset
+        else:
+            manager.clear(name)
+            manager.current_at[name] = self._started
+            manager.offsets[name] = min(changelog.start, changelog.target)
+        return manager.offsets[name]
+
+    def _found(self, name: str, metadata: Metadata | None) -> OnDisk | None:
+        """What is known of a store on disk; None for an unknown one, and always for one in memory."""
+        builder = next(builder for builder in self._manager.builders() if builder.name == name)
+        if builder.factory is not None:
+            entry = self._manager.checkpoint_file().read().get(name)
+            if entry is None or entry.offset is None:
+                return None
+            return OnDisk(entry.offset, entry.topic, entry.current_at)
+        if builder.in_memory or metadata is None or name not in metadata.offsets:
+            return None
+        return OnDisk(metadata.offsets[name], metadata.topics.get(name, ""), metadata.current_at.get(name, 0))
+
+    def _check_gap(self, name: str, metadata: Metadata | None) -> None:
+        """A store without changelog belongs to one position only."""
+        manager = self._manager
+        builder = next(builder for builder in manager.builders() if builder.name == name)
+        if builder.factory is not None:
+            entry = manager.checkpoint_file().read().get(name)
+            recorded = entry.position if entry else None
+        else:
+            recorded = metadata.position if metadata and not builder.in_memory else None
+        if recorded == self._committed:
+            return
+        if builder.on_gap == "keep":
+            manager.gaps += 1
+            return
+        partition = manager.owner.task.partition
+        self._listener.on_discard(name, partition, "it has no changelog and is not at the committed position")
+        manager.clear(name)
+
+    # --- steps 3 to 6 ---------------------------------------------------------------------------------
+
+    def _start_reading(self, starts: dict[str, int]) -> None:
+        changelogs = self._manager.changelogs()
+        for name, start in starts.items():
+            target = self._targets[changelogs[name]]
+            self._listener.on_start(name, changelogs[name].partition, start, target)
+        behind = {changelogs[name]: Offset(start) for name, start in starts.items()}
+        behind = {partition: start for partition, start in behind.items() if start < self._targets[partition]}
+        if behind:
+            self._reader = self._log.reader(behind)
+        self._drop_reached()
+
+    def _replay(self, fetched: Fetched) -> None:
+        """Rows below the target, in their order; the last word on each key counts. All carry the token of the
+        position: a store that had them before the crash must not take them for a zombie's."""
+        store = self._stores[fetched.partition]
+        target = self._targets.get(fetched.partition)
+        if target is None:
+            return
+        batch = fetched.batch
+        if fetched.next > target:
+            batch = batch.filter(pc.less(batch.column(0), pa.scalar(target, pa.int64())))
+        manager = self._manager
+        manager.make_room(batch.nbytes)
+        reach("restore.4")
+        rows = to_rows(batch, next(b.layout for b in manager.builders() if b.name == store))
+        offset = min(int(fetched.next), target)
+        manager.inner(store).apply(rows, manager.token(store, self._committed))
+        manager.offsets[store] = offset
+        self._totals[store] = self._totals.get(store, 0) + len(rows)
+        self._listener.on_batch(store, fetched.partition.partition, offset, len(rows))
+
+    def _drop_reached(self) -> None:
+        """The end is where the reader stands, not where the last record was: offsets may hold nothing."""
+        for partition, target in list(self._targets.items()):
+            store = self._stores[partition]
+            if self._manager.offsets[store] >= target:
+                del self._targets[partition]
+                self._listener.on_end(store, partition.partition, self._totals.get(store, 0))
+
+    def _save_progress(self) -> None:
+        manager = self._manager
+        unsaved = manager.unsaved_bytes()
+        late = time.monotonic() - self._progress > PROGRESS_SECONDS
+        if unsaved >= manager.limits.commit_bytes or (unsaved and late):
+            reach("restore.5")
+            manager.persist_now()
+            self._progress = time.monotonic()
+
+    def _check_age(self) -> None:
+        """A restore that takes so long that tombstones may have gone in front of it starts over."""
+        manager, now = self._manager, self._manager.clock.now()
+        for partition in self._targets:
+            store = self._stores[partition]
+            if now - manager.current_at[store] > self._limits[store] // 2:
+                self._listener.on_discard(store, partition.partition, "its restore took too long")
+                start = self._log.describe(partition.topic).starts[partition.partition]
+                manager.clear(store)
+                manager.current_at[store] = now
+                manager.offsets[store] = min(start, self._targets[partition])
+                if self._reader is not None:
+                    self._reader.seek(partition, Offset(manager.offsets[store]))
+
+    def _finish(self) -> None:
+        manager = self._manager
+        reach("restore.6")
+        self._close_reader()
+        for name in manager.changelogs():
+            manager.current_at[name] = self._started
+        manager.running(self._committed)
+        if manager.unsaved_bytes():
+            manager.persist_now()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            with suppress(Exception):
+                self._reader.close()
+            self._reader = None
+
+
+class _Context:
+    """What a user's own store sees of its task."""
+
+    def __init__(self, manager: StateManager, store: str) -> None:
+        self._manager = manager
+        self._store = store
+        self.partition = manager.owner.task.partition
+        self.folder = manager.folder / f"store-{store}"
+        self.folder.mkdir(exist_ok=True)
+
+    def log_change(self, key: bytes, value: bytes | None) -> None:
+        self._manager.log_change(self._store, key, value)

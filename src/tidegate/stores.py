@@ -1,0 +1,156 @@
+"""The kinds of stores. Each function gives a builder: a value that declares the store and reaches it.
+
+seen = stores.key_value("seen", bool, key=int).with_changelog({"max.compaction.lag.ms": "3600000"})
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from tidegate.errors import ConfigError
+from tidegate.serde import Serde, serde_for
+from tidegate.state.builder import StoreBuilder
+from tidegate.state.formats import PLAIN, SESSION, TIMESTAMPED, WINDOW
+from tidegate.state.key_value import KeyValueStore, TimestampedStore
+from tidegate.state.session import SessionStore
+from tidegate.state.window import WindowStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+__all__ = [
+    "KeyValueStore",
+    "SessionStore",
+    "StoreBuilder",
+    "TimestampedStore",
+    "WindowStore",
+    "in_memory",
+    "key_value",
+    "lru",
+    "session",
+    "timestamped",
+    "window",
+]
+
+
+@overload
+def key_value(name: str, value: type[V] | Serde[V]) -> StoreBuilder[KeyValueStore[str, V]]: ...
+@overload
+def key_value(
+    name: str, value: type[V] | Serde[V], *, key: type[K] | Serde[K]
+) -> StoreBuilder[KeyValueStore[K, V]]: ...
+def key_value(name: str, value: Any, *, key: Any = str) -> StoreBuilder[Any]:
+    """One value per key, on disk."""
+    return StoreBuilder(name, "key-value", serde_for(key), serde_for(value), PLAIN, _key_value)
+
+
+@overload
+def timestamped(name: str, value: type[V] | Serde[V]) -> StoreBuilder[TimestampedStore[str, V]]: ...
+@overload
+def timestamped(
+    name: str, value: type[V] | Serde[V], *, key: type[K] | Serde[K]
+) -> StoreBuilder[TimestampedStore[K, V]]: ...
+def timestamped(name: str, value: Any, *, key: Any = str) -> StoreBuilder[Any]:
+    """One value with its time per key, on disk."""
+    return StoreBuilder(name, "timestamped", serde_for(key), serde_for(value), TIMESTAMPED, _timestamped)
+
+
+@overload
+def window(
+    name: str, value: type[V] | Serde[V], *, size: int, retention: int
+) -> StoreBuilder[WindowStore[str, V]]: ...
+@overload
+def window(
+    name: str, value: type[V] | Serde[V], *, size: int, retention: int, key: type[K] | Serde[K]
+) -> StoreBuilder[WindowStore[K, V]]: ...
+def window(name: str, value: Any, *, size: int, retention: int, key: Any = str) -> StoreBuilder[Any]:
+    """One value per key and window start; a window of `size` ms is gone `retention` ms after its end."""
+    _check_millis(name, size=size, retention=retention)
+    return StoreBuilder(
+        name,
+        "window",
+        serde_for(key),
+        serde_for(value),
+        WINDOW,
+        _window,
+        window_size=size,
+        retention=retention,
+    )
+
+
+@overload
+def session(
+    name: str, value: type[V] | Serde[V], *, retention: int
+) -> StoreBuilder[SessionStore[str, V]]: ...
+@overload
+def session(
+    name: str, value: type[V] | Serde[V], *, retention: int, key: type[K] | Serde[K]
+) -> StoreBuilder[SessionStore[K, V]]: ...
+def session(name: str, value: Any, *, retention: int, key: Any = str) -> StoreBuilder[Any]:
+    """One value per key and span of time; a session is gone `retention` ms after its end."""
+    _check_millis(name, retention=retention)
+    return StoreBuilder(
+        name, "session", serde_for(key), serde_for(value), SESSION, _session, retention=retention
+    )
+
+
+@overload
+def in_memory(name: str, value: type[V] | Serde[V]) -> StoreBuilder[KeyValueStore[str, V]]: ...
+@overload
+def in_memory(
+    name: str, value: type[V] | Serde[V], *, key: type[K] | Serde[K]
+) -> StoreBuilder[KeyValueStore[K, V]]: ...
+def in_memory(name: str, value: Any, *, key: Any = str) -> StoreBuilder[Any]:
+    """One value per key, in memory; restored in full from its changelog at each start."""
+    return StoreBuilder(
+        name, "in-memory", serde_for(key), serde_for(value), PLAIN, _key_value, in_memory=True
+    )
+
+
+@overload
+def lru(name: str, value: type[V] | Serde[V], *, capacity: int) -> StoreBuilder[KeyValueStore[str, V]]: ...
+@overload
+def lru(
+    name: str, value: type[V] | Serde[V], *, capacity: int, key: type[K] | Serde[K]
+) -> StoreBuilder[KeyValueStore[K, V]]: ...
+def lru(name: str, value: Any, *, capacity: int, key: Any = str) -> StoreBuilder[Any]:
+    """At most `capacity` keys, in memory; the one that was not used for longest goes first, and is logged."""
+    if capacity < 1:
+        raise ConfigError("bad-store", f"store {name!r} cannot hold {capacity} keys", "give at least 1")
+    return StoreBuilder(
+        name, "lru", serde_for(key), serde_for(value), PLAIN, _key_value, in_memory=True, capacity=capacity
+    )
+
+
+def _key_value(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+    return KeyValueStore(builder.name, rows, builder.key, builder.value, moment)
+
+
+def _timestamped(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+    return TimestampedStore(builder.name, rows, builder.key, builder.value, moment)
+
+
+def _window(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+    assert builder.retention is not None  # noqa: S101 - set by window()
+    return WindowStore(
+        builder.name,
+        rows,
+        builder.key,
+        builder.value,
+        moment,
+        size=builder.window_size,
+        retention=builder.retention,
+    )
+
+
+def _session(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+    assert builder.retention is not None  # noqa: S101 - set by session()
+    return SessionStore(builder.name, rows, builder.key, builder.value, moment, retention=builder.retention)
+
+
+def _check_millis(name: str, **times: int) -> None:
+    for what, millis in times.items():
+        if not 0 < millis < 1 << 53:
+            raise ConfigError(
+                "bad-store", f"store {name!r}: {what} of {millis} ms", "give milliseconds above 0"
+            )

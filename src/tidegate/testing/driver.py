@@ -1,0 +1,342 @@
+"""A topology in a unit test: many partitions, a clock to move, crashes to place, and no JVM.
+
+    with Driver(app, partitions=3) as d:
+        d.send(ORDERS, "ada", Order(1, 500))
+        d.crash(at=Commit.LOG_COMMITTED)
+        d.run()
+        assert d.rows(TOTALS) == {"ada": Totals(1, 500)}
+
+It runs the task code that runs on Spark, on a real log (in memory unless one is given) and real stores.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from tidegate import names
+from tidegate.app import App
+from tidegate.clock import ManualClock
+from tidegate.connection import Connection
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.log.protocol import Log
+from tidegate.log.records import Headers
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.record import Record
+from tidegate.runtime.slot import Slot
+from tidegate.runtime.start import Run, prepare
+from tidegate.state.builder import StoreBuilder
+from tidegate.state.manager import Limits
+from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
+from tidegate.testing.views import Outcome, StoreView, look_at
+from tidegate.topics import TableTopic, Topic
+from tidegate.topology.node import Kind, OnError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+__all__ = ["Commit", "Driver", "Outcome", "StoreView"]
+
+
+class Driver:
+    """Runs an app in this process. `send` appends; `run` restores, works to the end, commits.
+
+    A topic that says nothing itself gets `partitions`; the stream tasks are spread over `slots`. Nothing goes
+    wrong in between that was not placed with `crash` or `faults`. An error of the app comes out of `run`; the
+    next `run` starts again from what was committed.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        partitions: int = 1,
+        slots: int = 1,
+        log: Log | None = None,
+        clock: ManualClock | None = None,
+        on_error: OnError = "stop",
+        batches: bool = True,
+        limits: Limits | None = None,
+    ) -> None:
+        self._topology = app.build()
+        self.clock = clock or ManualClock()
+        self.log: Log = log or SqliteLog(clock=self.clock)
+        self._own_log = log is None
+        self._app = app
+        self._partitions = partitions
+        self._slots = slots
+        self._on_error = on_error
+        self._batches = batches
+        self._limits = limits or Limits(sync=False)
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
+        self._host = "host-0"
+        self._hosts = 1
+        self._faults = Faults()
+        self._run: Run | None = None
+        self._open: list[Slot] = []
+        self._failed = False
+        self._connection = Connection(self.log, partitions=partitions, clock=self.clock)
+
+    # --- in -------------------------------------------------------------------------------------------
+
+    @overload
+    def send(
+        self,
+        topic: Topic[K, V],
+        key: K | None,
+        *values: V,
+        timestamp: int | None = None,
+        headers: Headers = (),
+    ) -> None: ...
+    @overload
+    def send(
+        self,
+        topic: TableTopic[K, V],
+        key: K,
+        *values: V | None,
+        timestamp: int | None = None,
+        headers: Headers = (),
+    ) -> None: ...
+    def send(
+        self, topic: Any, key: Any, *values: Any, timestamp: int | None = None, headers: Headers = ()
+    ) -> None:
+        """Append records to a topic: at a time, or at the driver's. A None value deletes a row."""
+        self._connection.send(topic, key, *values, timestamp=timestamp, headers=headers)
+
+    def advance(self, millis: int) -> None:
+        """Let the wall clock run."""
+        self.clock.advance(millis)
+
+    # --- what goes wrong ------------------------------------------------------------------------------
+
+    def crash(self, at: Commit | str, arrival: int = 1, *, elsewhere: bool = False) -> None:
+        """Let the process die in the next run, right before a step, at its n-th arrival there; then it starts
+        again, with `elsewhere` on another host. Several come one after the other. A crash that never comes is
+        an AssertionError."""
+        self._faults.crash(at, arrival, elsewhere=elsewhere)
+
+    def faults(
+        self, at: Commit | str, error: ErrorKind | Exception = "exception", *, arrival: int = 1
+    ) -> None:
+        """Let an error come up in the next run: its slot drops everything, the others end in order, and all
+        start again. The result of a commit may be unknown at log.commit.7 (it does not count) and at
+        log.commit.8 (it does)."""
+        self._faults.fail(at, arrival, error)
+
+    def move(self, host: str | None = None) -> None:
+        """End in order, and start the next run on another host: one that was never used, unless it is named.
+        The state on a host stays there."""
+        self.stop()
+        self._to_host(host)
+
+    @property
+    def happened(self) -> list[str]:
+        """The crashes and errors that came true, in order."""
+        return list(self._faults.happened)
+
+    @property
+    def reached(self) -> Counter[str]:
+        """How often each fault point was reached."""
+        return Counter(self._faults.reached)
+
+    # --- work -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Restore, process everything there is, commit. What was placed happens on the way."""
+        with self._faults.armed():
+            while True:
+                try:
+                    self._work()
+                except Crash as crash:
+                    self._drop()
+                    if crash.elsewhere:
+                        self._to_host(None)
+                except BaseException as error:
+                    self._failed = True
+                    if not self._faults.caused(error):
+                        raise
+                else:
+                    return
+
+    def stop(self) -> None:
+        """Commit and close in order; the next run starts again."""
+        self._run = None
+        while self._open:
+            slot = self._open.pop(0)
+            try:
+                slot.close()
+            except BaseException:
+                slot.drop()
+                raise
+
+    def _work(self) -> None:
+        if self._failed:
+            self._failed = False
+            self.stop()
+        run = self._run or self._start()
+        idle = 0
+        while idle < 2:
+            busy = sum(len(slot.tasks) for slot in self._open) < len(run.tasks())
+            for slot in list(self._open):
+                busy |= self._turn(slot)
+            idle = 0 if busy else idle + 1
+
+    def _turn(self, slot: Slot) -> bool:
+        """One that fails is spent."""
+        try:
+            busy = slot.turn()
+            slot.commit()
+        except BaseException:
+            self._open.remove(slot)
+            raise
+        return busy
+
+    def _start(self) -> Run:
+        run = prepare(
+            self._app,
+            self.log,
+            self.clock,
+            partitions=self._partitions,
+            on_error=self._on_error,
+            batches=self._batches,
+        )
+        self._open = run.slots(self._folder / self._host, self._slots, self._limits)
+        self._run = run
+        return run
+
+    def _to_host(self, host: str | None) -> None:
+        self._host = host or f"host-{self._hosts}"
+        self._hosts += 1
+
+    # --- out ------------------------------------------------------------------------------------------
+
+    def rows(self, table: TableTopic[K, V]) -> dict[K, V]:
+        """The rows of a table topic."""
+        return self._connection.rows(table) if self._is_there(table) else {}
+
+    @overload
+    def records(self, topic: Topic[K, V]) -> list[Record[K, V]]: ...
+    @overload
+    def records(self, topic: TableTopic[K, V]) -> list[Record[K, V | None]]: ...
+    def records(self, topic: Any) -> list[Record[Any, Any]]:
+        """The records of a topic, by timestamp; none if nothing was written yet."""
+        return list(self._connection.read(topic)) if self._is_there(topic) else []
+
+    @overload
+    def values(self, topic: Topic[K, V]) -> list[V]: ...
+    @overload
+    def values(self, topic: TableTopic[K, V]) -> list[V | None]: ...
+    def values(self, topic: Any) -> list[Any]:
+        """The values of a topic's records."""
+        return [record.value for record in self.records(topic)]
+
+    @overload
+    def by_key(self, topic: Topic[K, V]) -> dict[K, list[V]]: ...
+    @overload
+    def by_key(self, topic: TableTopic[K, V]) -> dict[K, list[V | None]]: ...
+    def by_key(self, topic: Any) -> dict[Any, list[Any]]:
+        """The values of each key, in their order."""
+        found: dict[Any, list[Any]] = {}
+        for record in self.records(topic):
+            found.setdefault(record.key, []).append(record.value)
+        return found
+
+    @overload
+    def by_partition(self, topic: Topic[K, V]) -> list[list[tuple[K, V]]]: ...
+    @overload
+    def by_partition(self, topic: TableTopic[K, V]) -> list[list[tuple[K, V | None]]]: ...
+    def by_partition(self, topic: Any) -> list[list[tuple[Any, Any]]]:
+        """(key, value) of the records of each partition, in their order."""
+        if not self._is_there(topic):
+            return []
+        return [
+            [(record.key, record.value) for record in self._connection.read(topic, partition=partition)]
+            for partition in range(self.log.describe(topic.name).partitions)
+        ]
+
+    def dead_letters(self) -> list[Record[bytes, bytes]]:
+        """Records that failed under `on_error="dead-letter"`, as bytes, with the error in their headers."""
+        topic = Topic(names.dead_letters(self._app.id), bytes, key=bytes)
+        return list(self._connection.read(topic)) if topic.name in self.log.names() else []
+
+    def store(self, store: str | StoreBuilder[Any]) -> StoreView:
+        """What the tasks' stores of this name hold, and what the changelog says. Run first."""
+        name = store if isinstance(store, str) else store.name
+        if name not in self._stores():
+            hint = f"it has: {', '.join(self._stores()) or 'none'}"
+            raise ConfigError("no-such-store", f"the app has no store {name!r}", hint)
+        if not self._open:
+            raise ConfigError("not-running", "the driver does not run", "call run() first")
+        return look_at(name, [task for slot in self._open for task in slot.tasks], self.log)
+
+    def outcome(self) -> Outcome:
+        """Everything that came of it, to be compared with another run. Run first."""
+        run = self._run
+        if run is None:
+            raise ConfigError("not-running", "the driver does not run", "call run() first")
+        written = {
+            node.topic.name: node.topic
+            for node in self._topology.nodes.values()
+            if node.topic is not None and node.kind in (Kind.SINK, Kind.TABLE_SINK)
+        }
+        internal = [TableTopic(name, bytes, key=bytes) for name in run.manifest.internal.values()]
+        topics: list[Any] = [*written.values(), *internal]
+        return Outcome(
+            {topic.name: self.by_partition(topic) for topic in topics},
+            {name: self.store(name).partitions for name in self._stores()},
+        )
+
+    def assert_stores_match_changelogs(self) -> None:
+        """Every store holds, partition by partition, what its changelog says (I6)."""
+        for name in self._stores():
+            view = self.store(name)
+            for partition, logged in view.changelogs.items():
+                held = view.partitions[partition]
+                if held != logged:
+                    raise AssertionError(f"store {name!r}, partition {partition}: {held} is not {logged}")
+
+    def _stores(self) -> list[str]:
+        found = [store.name for node in self._topology.nodes.values() for store in node.stores]
+        return list(dict.fromkeys(found))
+
+    def _is_there(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> bool:
+        """Whether the log has it. One that the app does not know either is a mistake of the test."""
+        if topic.name in self.log.names():
+            return True
+        if not any(node.topic is topic for node in self._topology.nodes.values()):
+            raise ConfigError(
+                "no-such-topic",
+                f"app {self._app.id!r} does not use {topic!r}, and the log does not have it",
+                "name one that it uses",
+            )
+        return False
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End in order, if that is still possible, and take everything away."""
+        try:
+            self.stop()
+        except TidegateError:
+            self._drop()
+        finally:
+            if self._own_log:
+                self.log.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _drop(self) -> None:
+        self._run = None
+        while self._open:
+            self._open.pop().drop()
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

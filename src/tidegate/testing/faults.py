@@ -1,0 +1,135 @@
+"""What a test lets go wrong: at a numbered step of a protocol, the process dies or an error comes up.
+
+The steps are those of the docstrings that list them: commit.1-7 (`Commit`), restore.1-6, log.commit.1-8. Each
+thing that was placed comes true once, at its n-th arrival, right before the step; those placed later wait for
+those placed before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, get_args
+
+from tidegate import faultpoints
+from tidegate.errors import ConfigError, LogError, StateError, TidegateError
+
+ErrorKind = Literal["exception", "disk-full", "unknown-commit"]
+RESULT_POINTS = ("log.commit.7", "log.commit.8")
+
+
+class Commit(StrEnum):
+    """The steps of a commit, as places for a crash: right before the step of that number."""
+
+    TAKEN = "commit.1"
+    OUTPUTS = "commit.2"
+    CHANGELOGS = "commit.3"
+    POSITIONS = "commit.4"
+    LOG = "commit.5"
+    LOG_COMMITTED = "commit.6"
+    STORE = "commit.7"
+
+
+class Crash(BaseException):
+    """The process died here. Nothing in the product may hold it up, so it is no Exception."""
+
+    def __init__(self, told: str, *, elsewhere: bool) -> None:
+        super().__init__(told)
+        self.elsewhere = elsewhere
+
+
+class Injected(Exception):  # noqa: N818 - stands for whatever may go wrong
+    """Any exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """At the n-th arrival at a point, this is raised."""
+
+    point: str
+    arrival: int
+    error: BaseException
+
+    def __str__(self) -> str:
+        what = "crash" if isinstance(self.error, Crash) else f"{type(self.error).__name__}"
+        return f"{what} at {self.point}, arrival {self.arrival}"
+
+
+class Faults:
+    """Counts the arrivals at all fault points, and makes come true what was placed."""
+
+    def __init__(self) -> None:
+        self.reached: Counter[str] = Counter()
+        self.happened: list[str] = []
+        self._placed: deque[Placed] = deque()
+        self._seen = 0
+        self._raised: list[BaseException] = []
+
+    def crash(self, at: str, arrival: int, *, elsewhere: bool) -> None:
+        self._place(at, arrival, Crash(f"at {at}", elsewhere=elsewhere))
+
+    def fail(self, at: str, arrival: int, error: ErrorKind | Exception) -> None:
+        self._place(at, arrival, error if isinstance(error, Exception) else _error(str(at), error))
+
+    def caused(self, error: BaseException) -> bool:
+        """Whether an error is one that was placed, or came of it."""
+        known: BaseException | None = error
+        while known is not None:
+            if any(known is raised for raised in self._raised):
+                return True
+            known = known.__cause__ or known.__context__
+        return False
+
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        """Let them come true inside of the block. AssertionError at its end for what never came."""
+        try:
+            with faultpoints.installed(self._arrive):
+                yield
+            self._check()
+        finally:
+            self._placed.clear()
+            self._seen = 0
+
+    def _place(self, at: str, arrival: int, error: BaseException) -> None:
+        if arrival < 1:
+            raise ConfigError("bad-arrival", f"there is no arrival {arrival}", "count from 1")
+        self._placed.append(Placed(str(at), arrival, error))
+
+    def _arrive(self, point: str) -> None:
+        self.reached[point] += 1
+        if not self._placed or self._placed[0].point != point:
+            return
+        self._seen += 1
+        if self._seen == self._placed[0].arrival:
+            placed = self._placed.popleft()
+            self._seen = 0
+            self.happened.append(str(placed))
+            self._raised.append(placed.error)
+            raise placed.error
+
+    def _check(self) -> None:
+        """A test whose crash never comes proves nothing."""
+        if self._placed:
+            waiting = ", ".join(str(placed) for placed in self._placed)
+            raise AssertionError(f"never came: {waiting}; the first was awaited {self._seen} times in vain")
+
+
+def _error(at: str, kind: ErrorKind) -> Exception:
+    if kind not in get_args(ErrorKind):
+        raise ConfigError("bad-fault", f"there is no error {kind!r}", f"use {', '.join(get_args(ErrorKind))}")
+    if kind == "exception":
+        return Injected(f"at {at}")
+    if kind == "disk-full":
+        family: type[TidegateError] = LogError if at.startswith("log.") else StateError
+        return family("disk-full", f"no space left at {at}", "free some space", retryable=True)
+    if at not in RESULT_POINTS:
+        raise ConfigError(
+            "bad-fault",
+            f"the result of a commit cannot be unknown at {at}",
+            "place it at log.commit.7 (it does not count) or log.commit.8 (it counts)",
+        )
+    return LogError("commit-unknown", f"no answer at {at}", "read the positions", retryable=True)

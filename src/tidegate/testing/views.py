@@ -1,0 +1,84 @@
+"""What a test looks at: stores beside their changelogs, and everything that came of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.log.protocol import Log
+from tidegate.log.reads import fold
+from tidegate.runtime.task import StreamTask
+from tidegate.state.builder import StoreBuilder
+from tidegate.state.cached import CachedStore
+from tidegate.state.memory import MemoryStore
+
+Rows = dict[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreView:
+    """One store of all tasks, and what its changelog says, partition by partition.
+
+    Rows are `{key: value}`; of a window store `{(key, start): value}`, of a session store
+    `{(key, start, end): value}`.
+    """
+
+    name: str
+    partitions: Mapping[int, Rows]
+    changelogs: Mapping[int, Rows]
+
+    @property
+    def contents(self) -> Rows:
+        """The rows of all tasks."""
+        return _joined(self.partitions.values())
+
+    @property
+    def changelog(self) -> Rows:
+        """The rows that the changelog holds; none if the store has no changelog."""
+        return _joined(self.changelogs.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything that came of a run, by partition: topics as (key, value) in their order, and stores."""
+
+    topics: Mapping[str, list[list[tuple[Any, Any]]]]
+    stores: Mapping[str, Mapping[int, Rows]]
+
+
+def look_at(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:
+    """The store of this name, as the running tasks have it and as the log has it."""
+    partitions: dict[int, Rows] = {}
+    changelogs: dict[int, Rows] = {}
+    for task in tasks:
+        builder = next((one for one in task.state.builders() if one.name == name), None)
+        if builder is None:
+            continue
+        partitions[task.partition] = _rows(builder, task.state.store(builder))
+        logged = task.state.changelogs().get(name)
+        if logged is not None:
+            folded = MemoryStore(builder.layout.suffix)
+            found = fold(log, logged).items()
+            folded.apply((key, builder.layout.restored(value, at)) for key, (value, at) in found)
+            typed = builder.typed(builder, CachedStore(folded, builder.layout.suffix), task.state.moment)
+            changelogs[task.partition] = _rows(builder, typed)
+    return StoreView(name, dict(sorted(partitions.items())), dict(sorted(changelogs.items())))
+
+
+def _rows(builder: StoreBuilder[Any], typed: Any) -> Rows:
+    if builder.kind == "window":
+        return {(key, start): value for key, start, value in typed.all()}
+    if builder.kind == "session":
+        return {(key, session.start, session.end): session.value for key, session in typed.all()}
+    return dict(typed.all())
+
+
+def _joined(parts: Iterable[Rows]) -> Rows:
+    rows: Rows = {}
+    for part in parts:
+        twice = rows.keys() & part.keys()
+        if twice:
+            raise AssertionError(f"more than one task has the row of {next(iter(twice))!r}")
+        rows |= part
+    return rows

@@ -1,0 +1,1 @@
+"""Topologies: built by the dsl, checked once, immutable from then on."""

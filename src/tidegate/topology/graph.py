@@ -1,0 +1,146 @@
+"""The immutable graph, cut into subtopologies and components.
+
+A subtopology is what is connected without an internal topic: it runs as one stream task per partition. A
+component is what is connected at all, by streams, stores or internal topics: it is the unit of upgrade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidegate.topology.node import INTERNAL, Kind, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """Nodes of one kind of stream task. `inputs` are the nodes that it reads from: sources, tables over
+    topics, and internal topics that another subtopology writes."""
+
+    component: str
+    number: int
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Subtopologies that belong together, those first that others read from."""
+
+    id: str
+    subtopologies: tuple[Subtopology, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A checked graph."""
+
+    app: str
+    nodes: Mapping[int, Node]
+    components: tuple[Component, ...]
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def children(self, node: int) -> list[Node]:
+        """Nodes that read from this one, in the order in which they were declared."""
+        return [other for other in self.nodes.values() if node in other.parents]
+
+    def subtopologies(self) -> list[Subtopology]:
+        return [subtopology for component in self.components for subtopology in component.subtopologies]
+
+
+def build_graph(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
+    """Cut checked nodes into components and subtopologies."""
+    components = []
+    for members in _connected(nodes, _all_edges(nodes)):
+        inner = {node: nodes[node] for node in members}
+        named = _component_id(inner)
+        parts = _connected(inner, _direct_edges(inner))
+        ordered = _in_order(inner, parts)
+        components.append(
+            Component(
+                named,
+                tuple(
+                    Subtopology(named, number, tuple(sorted(part)), _inputs(inner, part))
+                    for number, part in enumerate(ordered)
+                ),
+            )
+        )
+    return Topology(app, dict(nodes), tuple(components), dict(settings))
+
+
+def _all_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
+    for node in nodes.values():
+        yield from ((parent, node.id) for parent in node.parents)
+    yield from _store_edges(nodes)
+
+
+def _direct_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
+    """Edges inside of subtopologies. An internal node belongs to the subtopology that reads it; its parents
+    write to it from theirs."""
+    for node in nodes.values():
+        if node.kind not in INTERNAL:
+            yield from ((parent, node.id) for parent in node.parents)
+    yield from _store_edges(nodes)
+
+
+def _store_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
+    """Nodes that use one store run in one task."""
+    users: dict[str, int] = {}
+    for node in nodes.values():
+        for store in node.stores:
+            first = users.setdefault(store.name, node.id)
+            if first != node.id:
+                yield first, node.id
+
+
+def _connected(nodes: Mapping[int, Node], edges: Iterable[tuple[int, int]]) -> list[set[int]]:
+    """Sets of connected nodes, by their first member."""
+    leader = {node: node for node in nodes}
+
+    def find(node: int) -> int:
+        while leader[node] != node:
+            node = leader[node]
+        return node
+
+    for left, right in edges:
+        low, high = sorted((find(left), find(right)))
+        leader[high] = low
+    groups: dict[int, set[int]] = {}
+    for node in nodes:
+        groups.setdefault(find(node), set()).add(node)
+    return [groups[first] for first in sorted(groups)]
+
+
+def _in_order(nodes: Mapping[int, Node], parts: list[set[int]]) -> list[set[int]]:
+    """Those that write an internal topic before those that read it."""
+    home = {node: number for number, part in enumerate(parts) for node in part}
+    needs: dict[int, set[int]] = {number: set() for number in range(len(parts))}
+    for node in nodes.values():
+        if node.kind in INTERNAL:
+            needs[home[node.id]] |= {home[parent] for parent in node.parents} - {home[node.id]}
+    ordered: list[int] = []
+    while len(ordered) < len(parts):
+        ready = [number for number in needs if number not in ordered and needs[number] <= set(ordered)]
+        ordered += ready[:1] or [min(set(needs) - set(ordered))]
+    return [parts[number] for number in ordered]
+
+
+def _inputs(nodes: Mapping[int, Node], part: set[int]) -> tuple[int, ...]:
+    kinds = (Kind.SOURCE, Kind.TABLE, *INTERNAL)
+    return tuple(sorted(node for node in part if nodes[node].kind in kinds and _reads(nodes[node])))
+
+
+def _reads(node: Node) -> bool:
+    return node.topic is not None or node.kind in INTERNAL
+
+
+def _component_id(nodes: Mapping[int, Node]) -> str:
+    """The first name that the user gave to something durable in it, else to a topic."""
+    durable = [
+        name
+        for node in nodes.values()
+        for name in [*(store.name for store in node.stores), node.name]
+        if name
+    ]
+    topics = [node.topic.name for node in nodes.values() if node.topic]
+    return next(iter([*durable, *topics]), "component")

@@ -1,0 +1,130 @@
+"""The manifest: one version of an app, written down. Names of internal things are looked up here.
+
+Written to the control topic at the first start, and compared at every later one. What is born in the first
+generation has plain names; what is born later carries the generation in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tidegate import names
+from tidegate.errors import ConfigError
+from tidegate.topology.graph import Topology
+from tidegate.topology.node import INTERNAL, Kind
+
+FORMAT = 1
+
+
+class StoreEntry(msgspec.Struct, frozen=True):
+    """A store: its kind and schemas, and its changelog's topic if it has one."""
+
+    kind: str
+    key: dict[str, Any]
+    value: dict[str, Any]
+    changelog: str | None
+    role: str
+    component: str
+    born: int = 1
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One generation of an app."""
+
+    app: str
+    generation: int
+    sources: dict[str, int]
+    """Partition count of each source topic."""
+    sinks: dict[str, int]
+    internal: dict[str, str]
+    """Topic of each repartition, by the name that the user gave."""
+    internal_partitions: dict[str, int]
+    stores: dict[str, StoreEntry]
+    components: dict[str, list[list[str]]]
+    """The labels of the nodes of each subtopology, by component."""
+    settings: dict[str, Any] = {}
+    format: int = FORMAT
+
+
+def make_manifest(topology: Topology, partitions: Mapping[str, int], generation: int = 1) -> Manifest:
+    """The manifest of a topology over topics with these partition counts."""
+    nodes = topology.nodes
+    counts = partition_counts(topology, partitions)
+    internal = {
+        node.name: names.repartition(topology.app, node.name)
+        for node in nodes.values()
+        if node.kind in INTERNAL
+    }
+    home = {node: sub for sub in topology.subtopologies() for node in sub.nodes}
+    stores = {
+        store.name: StoreEntry(
+            store.kind,
+            store.key.schema(),
+            store.value.schema(),
+            names.changelog(topology.app, store.name) if store.changelog else None,
+            store.role,
+            home[node.id].component,
+        )
+        for node in nodes.values()
+        for store in node.stores
+    }
+    return Manifest(
+        app=topology.app,
+        generation=generation,
+        sources={
+            node.topic.name: partitions[node.topic.name]
+            for node in nodes.values()
+            if node.topic and node.kind in (Kind.SOURCE, Kind.TABLE)
+        },
+        sinks={
+            node.topic.name: partitions[node.topic.name]
+            for node in nodes.values()
+            if node.topic and node.kind in (Kind.SINK, Kind.TABLE_SINK)
+        },
+        internal=internal,
+        internal_partitions={
+            node.name: counts[home[node.id].component, home[node.id].number]
+            for node in nodes.values()
+            if node.kind in INTERNAL
+        },
+        stores=stores,
+        components={
+            component.id: [[nodes[node].label for node in sub.nodes] for sub in component.subtopologies]
+            for component in topology.components
+        },
+        settings=dict(topology.settings),
+    )
+
+
+def partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[tuple[str, int], int]:
+    """How many stream tasks each subtopology has: the partition count that all its inputs share.
+
+    An internal topic takes the count that the user asked for, else that of the other inputs beside it, else
+    the largest of those that write to it. Where subtopologies write to each other in a circle, the one that
+    comes first does not wait for the others.
+    """
+    counts: dict[tuple[str, int], int] = {}
+    nodes = topology.nodes
+    home = {node: (sub.component, sub.number) for sub in topology.subtopologies() for node in sub.nodes}
+    for sub in topology.subtopologies():
+        fixed: dict[str, int] = {}
+        writers: list[int] = []
+        for node in (nodes[number] for number in sub.inputs):
+            if node.topic is not None:
+                fixed[node.label] = partitions[node.topic.name]
+            elif node.options.get("partitions"):
+                fixed[node.label] = node.options["partitions"]
+            else:
+                writers += [counts[home[parent]] for parent in node.parents if home[parent] in counts]
+        if len(set(fixed.values())) > 1:
+            told = ", ".join(f"{label} has {count}" for label, count in fixed.items())
+            raise ConfigError(
+                "not-co-partitioned",
+                f"topics that meet in one step must have one partition count: {told}",
+                "repartition(name, partitions=...) one of them before they meet",
+            )
+        counts[sub.component, sub.number] = next(iter(fixed.values()), max(writers, default=1))
+    return counts

@@ -1,0 +1,75 @@
+"""A node of the graph: what happens to records at one place of a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from tidegate.errors import TopologyError
+from tidegate.serde import Serde
+from tidegate.state.builder import StoreBuilder
+from tidegate.topics import TopicBase
+
+OnError = Literal["stop", "skip", "dead-letter"]
+
+
+class Kind(StrEnum):
+    """What a node does. Those of tables carry changes (old and new value), the others records."""
+
+    SOURCE = "source"
+    MAP = "map"
+    MAP_RECORDS = "map_records"
+    FLAT_MAP = "flat_map"
+    FILTER = "filter"
+    SELECT_KEY = "select_key"
+    PEEK = "peek"
+    MERGE = "merge"
+    BRANCH = "branch"
+    REPARTITION = "repartition"
+    AGGREGATE = "aggregate"
+    JOIN = "join"
+    PROCESS = "process"
+    MAP_BATCHES = "map_batches"
+    SINK = "sink"
+    TABLE = "table"
+    TABLE_MAP = "table map"
+    TABLE_FILTER = "table filter"
+    TABLE_JOIN = "table join"
+    TABLE_GROUP = "table group_by"
+    TABLE_AGGREGATE = "table aggregate"
+    TABLE_SINK = "table sink"
+
+
+INTERNAL = (Kind.REPARTITION, Kind.TABLE_GROUP)
+"""Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One step. `functions` are the user's, by the role they play; `name` is the one that the user gave."""
+
+    id: int
+    kind: Kind
+    parents: tuple[int, ...]
+    location: str
+    name: str = ""
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    stores: tuple[StoreBuilder[Any], ...] = ()
+    topic: TopicBase[Any, Any] | None = None
+    key: Serde[Any] | None = None
+    value: Serde[Any] | None = None
+    on_error: OnError | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """How messages and pictures call it."""
+        what = self.name or (self.topic.name if self.topic else "")
+        return f'{self.kind.value} "{what}"' if what else self.kind.value
+
+
+def mistake(code: str, node: Node, message: str, hint: str) -> TopologyError:
+    """An error at a node, with the user's line."""
+    return TopologyError(code, message, hint, node=node.label, location=node.location)

@@ -1,0 +1,112 @@
+"""The checks that need the whole topology. What is wrong with one step was said when it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidegate.topology.graph import Topology, build_graph
+from tidegate.topology.node import INTERNAL, Kind, Node, mistake
+
+SINKS = (Kind.SINK, Kind.TABLE_SINK)
+SOURCES = (Kind.SOURCE, Kind.TABLE)
+STATEFUL = (Kind.AGGREGATE, Kind.TABLE_AGGREGATE, Kind.PROCESS, Kind.TABLE)
+EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, Kind.PEEK)
+
+
+def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
+    """The topology, if nothing is wrong with it."""
+    if not nodes:
+        raise mistake(
+            "empty-topology",
+            Node(0, Kind.SOURCE, (), ""),
+            f"app {app!r} declares nothing",
+            "add a stream",
+        )
+    _check_stores(nodes)
+    _check_topics(nodes)
+    _check_ends(nodes)
+    _check_joins(nodes)
+    topology = build_graph(app, nodes, settings)
+    _check_components(topology)
+    return topology
+
+
+def _check_stores(nodes: Mapping[int, Node]) -> None:
+    """One name, one store; one builder may serve several steps."""
+    seen: dict[str, Node] = {}
+    for node in nodes.values():
+        for store in node.stores:
+            first = seen.setdefault(store.name, node)
+            same = any(other is store for other in first.stores)
+            if first is not node and not same:
+                raise mistake(
+                    "duplicate-store",
+                    node,
+                    f"the store {store.name!r} is declared at {first.location} already",
+                    "pass the same builder to both steps, or rename one store",
+                )
+
+
+def _check_topics(nodes: Mapping[int, Node]) -> None:
+    """A topic is declared once, and an app does not read what it writes: a replay would never end."""
+    sources = {node.topic.name: node for node in nodes.values() if node.topic and node.kind in SOURCES}
+    declared: dict[str, Node] = {}
+    for node in nodes.values():
+        if node.topic is None:
+            continue
+        first = declared.setdefault(node.topic.name, node)
+        if first.topic is not node.topic:
+            raise mistake(
+                "topic-declared-twice",
+                node,
+                f"topic {node.topic.name!r} is declared a second time; the first is used at {first.location}",
+                "declare a topic once, as a module constant",
+            )
+        if node.kind in SINKS and node.topic.name in sources:
+            raise mistake(
+                "loop",
+                node,
+                f"topic {node.topic.name!r} is read at {sources[node.topic.name].location} and written here",
+                "write to another topic",
+            )
+
+
+def _check_ends(nodes: Mapping[int, Node]) -> None:
+    """Every step leads to something that lasts. Of a branch one way is enough: none can be taken out."""
+    parents = {parent for node in nodes.values() for parent in node.parents}
+    used = {node.parents[0] for node in nodes.values() if "pick" in node.options and node.id in parents}
+    for node in nodes.values():
+        left = "pick" in node.options and node.parents[0] in used
+        if node.id not in parents and node.kind not in EFFECTS and not left:
+            raise mistake("dangling", node, "nothing comes of it", "add .to(topic), or take it out")
+
+
+def _check_joins(nodes: Mapping[int, Node]) -> None:
+    """The sides of a table join have no store in common: a change of it would come by both, and the first
+    would take back a row that was never told."""
+    stores: dict[int, set[str]] = {}
+    for node in nodes.values():
+        sides = [stores[parent] for parent in node.parents]
+        if node.kind is Kind.TABLE_JOIN and sides[0] & sides[1]:
+            raise mistake(
+                "joined-with-itself",
+                node,
+                f"both sides come from the table {min(sides[0] & sides[1])!r}",
+                "use map(function) on the one table",
+            )
+        stores[node.id] = {store.name for store in node.stores} or set().union(*sides)
+
+
+def _check_components(topology: Topology) -> None:
+    """Positions are kept by the component's id, so no two have the same."""
+    seen: dict[str, Node] = {}
+    for component in topology.components:
+        node = topology.nodes[min(node for sub in component.subtopologies for node in sub.nodes)]
+        first = seen.setdefault(component.id, node)
+        if first is not node:
+            raise mistake(
+                "duplicate-name",
+                node,
+                f"what begins here is called {component.id!r}, as is what begins at {first.location}",
+                "parts that share nothing are told apart by their first name: rename a store or a step",
+            )

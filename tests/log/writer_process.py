@@ -1,0 +1,91 @@
+"""A writer that may be killed at any moment: python -m tests.log.writer_process LOG ID RUN JOURNAL.
+
+The journal says what this process knows: `open`, then `ack <number>` behind each commit that returned and
+`fenced <number>` for the transaction that failed so. It leaves with 0 when told to stop, with FENCED when
+fenced; anything else is a bug.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tests.log.workload import (
+    FENCED,
+    SPILL_BYTES,
+    Transaction,
+    appender,
+    changelog_of,
+    obey_parent,
+    plan_of,
+    row_of,
+)
+
+from tidegate.errors import FencedError, LogError
+from tidegate.log.records import Row, to_batch
+from tidegate.log.sqlite import upkeep
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.sqlite.writer import SqliteWriter
+
+
+def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
+    """Transactions until told to stop, or fenced."""
+    upkeep.ROUND_TICKS = 4  # a round each second, so that several fall into a test
+    journal = appender(journal_path)
+    stop = obey_parent()
+    with closing(SqliteLog(path, spill_bytes=SPILL_BYTES)) as log, closing(log.writer(writer_id)) as writer:
+        journal("open\n")
+        for number in itertools.count():
+            if stop.is_set():
+                return 0
+            plan = plan_of(f"{writer_id}.{run}.{number}")
+            try:
+                told = _append(writer, plan)
+                if plan.aborts:
+                    writer.abort()
+                    continue
+                time.sleep(plan.pause)
+                writer.commit()
+            except FencedError:
+                journal(f"fenced {number}\n")
+                _insist(writer, writer_id, run, number)
+                return FENCED
+            journal(f"ack {number}\n")
+            assert log.ends([changelog_of(writer_id)])[changelog_of(writer_id)] >= told
+    raise AssertionError("unreachable")
+
+
+def _append(writer: SqliteWriter, plan: Transaction) -> int:
+    """Append everything. What flush told: where the own changelog will stand."""
+    own, now = changelog_of(plan.id.split(".")[0]), time.time_ns() // 1_000_000
+    for target, count in plan.counts.items():
+        base = writer.flush([target])[target] if target == own else None
+        for index in range(count):
+            claim = None if base is None else base + index
+            writer.append(target, to_batch([row_of(plan, target, index, claim, now)]))
+    for target, key, value in plan.rows:
+        writer.append(target, to_batch([Row(key, value, now, [("tx", plan.id.encode())])]))
+    told = writer.flush([own])[own]
+    assert base is not None
+    assert told == base + plan.counts[own]
+    return told
+
+
+def _insist(writer: SqliteWriter, writer_id: str, run: int, fenced: int) -> None:
+    """A fenced writer that does not give up must be refused again and again."""
+    for number in range(fenced + 1, fenced + 4):
+        try:
+            _append(writer, plan_of(f"{writer_id}.{run}.{number}"))
+            writer.commit()
+        except LogError as error:
+            if error.code not in {"fenced", "writer-spent"}:
+                raise
+        else:
+            raise AssertionError("a fenced writer committed")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])))

@@ -1,0 +1,124 @@
+"""Whole batches give what single records give, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate import App, TableTopic, Topic
+from tidegate.log.reads import read_between
+from tidegate.log.records import ReadRow, rows_of
+from tidegate.runtime.batch import batch_steps
+from tidegate.testing.driver import Driver
+from tidegate.types import TopicPartition
+
+NUMBERS = Topic("numbers", int)
+TEXTS = Topic("texts", str)
+TOTALS = TableTopic("totals", int)
+
+
+def count(app: App) -> None:
+    app.stream(NUMBERS).count("counts").to(TOTALS)
+
+
+def total_of_large_ones(app: App) -> None:
+    app.stream(NUMBERS).filter(lambda n: n > 2).map(_double).sum("sums", _same).to(TOTALS)
+
+
+def largest(app: App) -> None:
+    app.stream(NUMBERS).reduce("largest", max).filter(lambda n: n % 2 == 0).to(TOTALS)
+
+
+def by_digit(app: App) -> None:
+    grouped = app.stream(NUMBERS).flat_map(_digits).group_by("by-digit", str)
+    grouped.aggregate("seen", int, lambda total, digit: total + digit + 1).map(_double).to(TOTALS)
+
+
+def to_text(app: App) -> None:
+    app.stream(NUMBERS).select_key(str).map(_text).to(TEXTS)
+
+
+def _double(number: int) -> int:
+    return number * 2
+
+
+def _same(number: int) -> int:
+    return number
+
+
+def _digits(number: int) -> list[int]:
+    return [int(digit) for digit in str(abs(number))]
+
+
+def _text(number: int) -> str:
+    if number == 13:
+        raise ValueError("unlucky")
+    return f"n{number}"
+
+
+TOPOLOGIES = [count, total_of_large_ones, largest, by_digit, to_text]
+records = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-3, 30), st.integers(0, 50)), max_size=30)
+
+
+def committed(driver: Driver, topics: list[str]) -> dict[str, list[ReadRow]]:
+    found = {}
+    for topic in topics:
+        for number in range(driver.log.describe(topic).partitions):
+            partition = TopicPartition(topic, number)
+            end = driver.log.ends([partition])[partition]
+            batches = read_between(driver.log, partition, 0, end)
+            found[str(partition)] = [row for batch in batches for row in rows_of(batch)]
+    return found
+
+
+def outcome(declare: Callable[[App], None], sent: list[tuple[str, int, int]], *, batches: bool) -> Any:
+    app = App("app")
+    declare(app)
+    with Driver(app, partitions=2, batches=batches, on_error="dead-letter") as driver:
+        driver.run()
+        for number, (key, value, at) in enumerate(sent):
+            driver.send(NUMBERS, key, value, timestamp=1_600_000_000_000 + at)
+            if number % 10 == 9:
+                driver.run()
+        driver.run()
+        topics = [name for name in driver.log.names() if name != "numbers"]
+        return committed(driver, [name for name in topics if not name.endswith(("-control", "-positions"))])
+
+
+@pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
+@settings(max_examples=12, deadline=None)
+@given(sent=records)
+def test_both_paths_commit_the_same_bytes(
+    declare: Callable[[App], None], sent: list[tuple[str, int, int]]
+) -> None:
+    assert outcome(declare, sent, batches=True) == outcome(declare, sent, batches=False)
+
+
+@pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
+def test_these_topologies_do_run_in_batches(declare: Callable[[App], None]) -> None:
+    app = App("app")
+    declare(app)
+    topology = app.build()
+
+    class Host:
+        def store(self, builder: Any) -> Any:
+            return builder
+
+        def at_time(self, timestamp: int) -> None: ...
+
+        def emit_columns(self, node: Any, columns: Any) -> None: ...
+
+    assert all(batch_steps(topology, sub, Host()) is not None for sub in topology.subtopologies())
+
+
+def test_a_fork_or_user_code_with_stores_runs_record_by_record() -> None:
+    app = App("app")
+    numbers = app.stream(NUMBERS)
+    numbers.count("counts").to(TOTALS)
+    numbers.map(_text).to(TEXTS)
+    topology = app.build()
+    assert [batch_steps(topology, sub, None) for sub in topology.subtopologies()] == [None]  # type: ignore[arg-type]

@@ -1,0 +1,127 @@
+"""What the child processes of these tests do. Each tells the test how far it is through its pipe."""
+
+from __future__ import annotations
+
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from unittest import mock
+
+from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, SELDOM, Bench, Task
+from tests.state.faults import at
+
+from tidegate import stores
+from tidegate.errors import FencedError
+from tidegate.faultpoints import installed
+from tidegate.log.sqlite import reader
+from tidegate.state.folders import claim, remove_older
+
+COUNTS = stores.key_value("counts", int)
+
+
+def shared(folder: Path) -> Bench:
+    """The bench of this process on the log that all of them share."""
+    return Bench(folder / "state", folder / "log.db")
+
+
+def wait(pipe: Connection, where: str) -> None:
+    """Tell where this process stands, and go on when told to."""
+    pipe.send(where)
+    pipe.recv()
+
+
+def write(task: Task, first: int, last: int) -> None:
+    """Commit some records, ten at a time."""
+    for number in range(first, last):
+        task.put(COUNTS, f"key-{number % 30}", number)
+        if number % 10 == 9:
+            task.commit()
+
+
+def a_hundred_records(pipe: Connection, folder: Path) -> None:
+    """A hundred records in the log and in the store; then killed."""
+    write(shared(folder).start(COUNTS, limits=AT_EVERY_COMMIT), 0, 100)
+    wait(pipe, "all persisted")
+
+
+def ten_of_a_hundred_records(pipe: Connection, folder: Path) -> None:
+    """A hundred records in the log, and ten of them in the store; then killed in front of commit step 7."""
+    task = shared(folder).start(COUNTS, limits=SELDOM)
+    write(task, 0, 10)
+    task.state.persist_now()
+    write(task, 10, 90)
+    with installed(at("commit.7", lambda: wait(pipe, "before the store commit"))):
+        write(task, 90, 100)
+
+
+def zombie(pipe: Connection, folder: Path, step: str) -> None:
+    """Ten records persisted; then asleep inside the next commit, which the log has taken; then fenced."""
+    task = shared(folder).start(COUNTS, limits=SELDOM)
+    write(task, 0, 10)
+    task.state.persist_now()
+    with installed(at(step, lambda: wait(pipe, "asleep"))):
+        write(task, 10, 20)
+    task.state.persist_now()
+    try:
+        write(task, 20, 30)
+    except FencedError:
+        pipe.send("fenced")
+
+
+def holder(pipe: Connection, folder: Path) -> None:
+    """Ten records persisted, ten more in an open write transaction; stopped there, later told to go on."""
+    task = shared(folder).start(COUNTS, limits=SELDOM)
+    write(task, 0, 10)
+    task.state.persist_now()
+    write(task, 10, 20)
+    wait(pipe, "in a write transaction")
+    try:
+        write(task, 20, 30)
+    except FencedError:
+        task.drop()
+        pipe.send("fenced")
+
+
+def newcomer(pipe: Connection, folder: Path) -> None:
+    """Restore beside a holder; tells what the copy held, then how the restore went."""
+    task = shared(folder).open(COUNTS)
+    copied = {
+        COUNTS.key.decode(key): COUNTS.value.decode(value)
+        for key, value in task.state.inner("counts").scan(None, None)
+    }
+    pipe.send((task.state.folder.name, copied))
+    task.restore.run()
+    pipe.send((task.listener.span("counts"), task.listener.restored("counts"), task.rows(COUNTS)))
+    write(task, 20, 30)
+    wait(pipe, "done")
+    task.close()
+    pipe.send("closed")
+
+
+def restore_a_little(pipe: Connection, folder: Path) -> None:
+    """Restore in small turns, each of them saved, and wait in the third one to be killed."""
+    with mock.patch.object(reader, "PAGE_SPANS", 3):
+        task = shared(folder).open(COUNTS, limits=AT_EVERY_TURN)
+        pipe.send(task.listener.span("counts"))
+        with installed(at("restore.3", lambda: wait(pipe, "in the third turn"), number=3)):
+            task.restore.run()
+    pipe.send("restored")
+
+
+def claim_and_wait(pipe: Connection, home: Path) -> None:
+    folder = claim(home)
+    wait(pipe, folder.path.name)
+
+
+def claim_again_and_again(pipe: Connection, home: Path, seconds: float) -> None:
+    """Take a folder, find nobody in it, and clean up behind; tells how often."""
+    turns, deadline = 0, time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        folder = claim(home)
+        mark = folder.path / "somebody is here"
+        mark.touch(exist_ok=False)
+        remove_older(folder)
+        mark.unlink()
+        folder.release()
+        turns += 1
+    pipe.send(turns)

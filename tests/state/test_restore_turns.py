@@ -1,0 +1,159 @@
+"""Restore, steps 5 and 6: in bounded turns, with progress that is kept, and somebody who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, Bench, Task
+from tests.state.children import child
+from tests.state.faults import Failure, failing_at
+from tests.state.lives import COUNTS, restore_a_little, shared
+
+from tidegate import stores
+from tidegate.errors import StateError
+from tidegate.faultpoints import installed
+from tidegate.log.sqlite import reader
+
+NAMES = stores.key_value("names", str)
+
+
+@pytest.fixture
+def small_pages() -> Iterator[None]:
+    """A page of the log holds three commits, so that a small changelog is a huge one."""
+    with mock.patch.object(reader, "PAGE_SPANS", 3):
+        yield
+
+
+def fill(task: Task, commits: int) -> None:
+    for number in range(commits):
+        task.put(COUNTS, f"key-{number % 7}", number)
+        task.commit()
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(folder: Path) -> None:
+    bench = Bench(folder, partitions=2)
+    fill(bench.start(COUNTS, host="a"), 60)
+    slot = bench.slot()
+    healthy = slot.start(COUNTS, partition=1)
+    restoring = slot.open(COUNTS, partition=0, host="b")
+    turns = 0
+    while not restoring.restore.turn():
+        turns += 1
+        healthy.put(COUNTS, "ada", turns)
+        slot.commit()
+        assert bench.fold(COUNTS, partition=1) == {"ada": turns}, "the healthy task goes on"
+        assert restoring.state.offsets["counts"] == 3 * turns, "a turn is one page"
+    assert turns == 19
+    assert restoring.rows(COUNTS) == bench.fold(COUNTS, partition=0)
+    restoring.put(COUNTS, "bob", 1)
+    slot.commit()
+    assert bench.position(0).changelogs["counts"] == 61
+    bench.close()
+
+
+def test_a_store_cannot_be_used_before_it_is_restored(bench: Bench) -> None:
+    fill(bench.start(COUNTS, host="a"), 3)
+    task = bench.open(COUNTS, host="b")
+    with pytest.raises(StateError) as error:
+        task.rows(COUNTS)
+    assert error.value.code == "not-open"
+
+
+class TestTheListener:
+    """Told of every restore, store by store: start, batches, and end or suspended; before that, discards."""
+
+    def test_is_told_of_the_start_and_the_end_though_there_is_nothing_to_restore(self, bench: Bench) -> None:
+        task = bench.start(COUNTS, NAMES)
+        assert task.listener.events == [
+            ("start", "counts", 0, 0, 0),
+            ("start", "names", 0, 0, 0),
+            ("end", "counts", 0, 0),
+            ("end", "names", 0, 0),
+        ]
+
+    @pytest.mark.usefixtures("small_pages")
+    def test_is_told_of_each_batch_and_of_the_total(self, bench: Bench) -> None:
+        task = bench.start(COUNTS, NAMES, host="a")
+        for number in range(4):
+            task.put(COUNTS, f"key-{number}", number)
+            task.commit()
+        task.put(NAMES, "ada", "Ada")
+        task.commit()
+        moved = bench.start(COUNTS, NAMES, host="b")
+        told = {
+            store: [event[0:1] + event[2:] for event in moved.listener.events if event[1] == store]
+            for store in ("counts", "names")
+        }
+        assert told["counts"] == [("start", 0, 0, 4), ("batch", 0, 3, 3), ("batch", 0, 4, 1), ("end", 0, 4)]
+        assert told["names"] == [("start", 0, 0, 1), ("batch", 0, 1, 1), ("end", 0, 1)]
+
+    def test_is_told_of_a_discard_before_the_start(self, bench: Bench) -> None:
+        task = bench.start(COUNTS, limits=AT_EVERY_COMMIT)
+        fill(task, 1)
+        before = bench.position()
+        fill(task, 2)
+        task.close()
+        again = bench.start(COUNTS, at=before)
+        assert [event[0] for event in again.listener.events] == ["discard", "start", "batch", "end"]
+
+    @pytest.mark.usefixtures("small_pages")
+    def test_is_told_when_a_restore_is_suspended(self, bench: Bench) -> None:
+        fill(bench.start(COUNTS, host="a"), 10)
+        moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
+        moved.restore.turn()
+        moved.restore.suspend()
+        assert moved.listener.events[1:] == [("batch", "counts", 0, 3, 3), ("suspended", "counts", 0, 3)]
+        again = bench.start(COUNTS, host="b")
+        assert again.listener.span("counts") == (3, 10), "the next one goes on"
+        assert again.rows(COUNTS) == bench.fold(COUNTS)
+
+    @pytest.mark.usefixtures("small_pages")
+    @pytest.mark.parametrize("step", ["restore.3", "restore.4", "restore.5"])
+    def test_is_told_when_a_restore_fails(self, bench: Bench, step: str) -> None:
+        fill(bench.start(COUNTS, host="a"), 10)
+        moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
+        with pytest.raises(Failure), installed(failing_at(step, number=2)):
+            moved.restore.run()
+        assert moved.listener.events[-1][0] == "suspended"
+        assert bench.start(COUNTS, host="b").rows(COUNTS) == bench.fold(COUNTS)
+
+    def test_is_not_told_of_a_suspension_when_only_the_last_step_failed(self, bench: Bench) -> None:
+        """Each store had its end; the task is dropped and opened again all the same."""
+        fill(bench.start(COUNTS, host="a"), 3)
+        moved = bench.open(COUNTS, host="b")
+        with pytest.raises(Failure), installed(failing_at("restore.6")):
+            moved.restore.run()
+        assert moved.listener.events[-1] == ("end", "counts", 0, 3)
+        assert bench.start(COUNTS, host="b").rows(COUNTS) == bench.fold(COUNTS)
+
+
+@pytest.mark.parametrize("step", ["restore.1", "restore.2"])
+def test_a_restore_that_fails_early_lets_go_of_its_folder(bench: Bench, step: str) -> None:
+    fill(bench.start(COUNTS, host="a"), 3)
+    with pytest.raises(Failure), installed(failing_at(step)):
+        bench.start(COUNTS, host="b")
+    again = bench.start(COUNTS, host="b")
+    assert again.state.folder.name == "0"
+    assert again.rows(COUNTS) == bench.fold(COUNTS)
+
+
+@pytest.mark.slow
+def test_i12_a_restore_that_is_killed_five_times_goes_on_each_time(folder: Path) -> None:
+    with closing(shared(folder)) as bench:
+        fill(bench.start(COUNTS, host="elsewhere"), 50)
+    starts = []
+    for _ in range(5):
+        with child(restore_a_little, folder) as process:
+            starts.append(process.hear())
+            assert process.hear() == "in the third turn"
+            process.kill()
+    assert starts == [(0, 50), (6, 50), (12, 50), (18, 50), (24, 50)], "two turns of progress each"
+    with closing(shared(folder)) as bench:
+        task = bench.start(COUNTS)
+        assert task.listener.span("counts") == (30, 50)
+        assert task.rows(COUNTS) == bench.fold(COUNTS)

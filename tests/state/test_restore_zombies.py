@@ -1,0 +1,100 @@
+"""A process that should be dead and is not: it is not waited for, and nothing that it does counts."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.state.bench import AT_EVERY_COMMIT, SELDOM, Bench, Task
+from tests.state.children import child
+from tests.state.faults import at
+from tests.state.lives import COUNTS, holder, newcomer, shared, zombie
+
+from tidegate.errors import FencedError
+from tidegate.faultpoints import installed
+
+TEN = {f"key-{number}": number for number in range(10)}
+TWENTY = {f"key-{number}": number for number in range(20)}
+THIRTY = {f"key-{number}": number for number in range(30)}
+
+
+@pytest.mark.parametrize("step", ["commit.6", "commit.7"])
+def test_i8_a_zombie_that_wakes_up_in_a_commit_works_in_a_folder_of_its_own(bench: Bench, step: str) -> None:
+    """In one process: the environment cannot be opened twice, so the new task is restored from the log."""
+    sleeper = bench.start(COUNTS, limits=AT_EVERY_COMMIT)
+    sleeper.put(COUNTS, "ada", 1)
+    sleeper.commit()
+    sleeper.put(COUNTS, "ada", 2)
+    newer: list[Task] = []
+
+    def take_over() -> None:
+        newer.append(bench.start(COUNTS, limits=AT_EVERY_COMMIT))
+        newer[0].put(COUNTS, "ada", 3)
+        newer[0].put(COUNTS, "bob", 3)
+        newer[0].commit()
+
+    with installed(at(step, take_over)):
+        sleeper.commit()
+    [task] = newer
+    assert (sleeper.state.folder.name, task.state.folder.name) == ("0", "1")
+    assert task.listener.span("counts") == (0, 2)
+    sleeper.put(COUNTS, "ghost", 1)
+    with pytest.raises(FencedError):
+        sleeper.commit()
+    sleeper.drop()
+    assert task.rows(COUNTS) == {"ada": 3, "bob": 3} == bench.fold(COUNTS)
+    task.drop()
+
+    again = bench.start(COUNTS)
+    assert again.state.folder.name == "1"
+    assert again.listener.span("counts") == (4, 4)
+    assert again.rows(COUNTS) == {"ada": 3, "bob": 3}
+    assert not (again.state.folder.parent / "0").exists(), "what the zombie left is swept"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["commit.6", "commit.7"])
+def test_i8_a_zombie_process_that_wakes_up_in_a_commit_changes_nothing(folder: Path, step: str) -> None:
+    with child(zombie, folder, step) as sleeper, closing(shared(folder)) as bench:
+        assert sleeper.hear() == "asleep"
+        task = bench.start(COUNTS, limits=SELDOM)
+        assert task.state.folder.name == "1"
+        assert task.listener.span("counts") == (10, 20), "what the zombie persisted was copied"
+        task.put(COUNTS, "ada", 1)
+        task.commit()
+        sleeper.say()
+        assert sleeper.hear() == "fenced"
+        task.put(COUNTS, "bob", 2)
+        task.commit()
+        assert task.rows(COUNTS) == {**TWENTY, "ada": 1, "bob": 2} == bench.fold(COUNTS)
+        task.drop()
+        again = bench.start(COUNTS)
+        assert again.rows(COUNTS) == {**TWENTY, "ada": 1, "bob": 2}
+        assert again.listener.discards() == {}
+
+
+@pytest.mark.slow
+def test_a_stopped_holder_of_the_folder_is_not_waited_for(folder: Path) -> None:
+    """SIGSTOP inside an open write transaction: its lock and LMDB's write mutex are held for as long as one
+    looks. The copy is taken beside it, and only the tail comes from the log."""
+    with child(holder, folder) as stopped:
+        assert stopped.hear() == "in a write transaction"
+        stopped.stop()
+        started = time.monotonic()
+        with child(newcomer, folder) as task:
+            assert task.hear() == ("1", TEN), "folder 1, with what the holder had persisted"
+            assert task.hear() == ((10, 20), 10, TWENTY), "the tail alone was restored"
+            assert time.monotonic() - started < 5
+            assert task.hear() == "done"
+            stopped.go_on()
+            stopped.say()
+            assert stopped.hear() == "fenced"
+            task.say()
+            assert task.hear() == "closed"
+    with closing(shared(folder)) as bench:
+        again = bench.start(COUNTS)
+        assert again.state.folder.name == "1"
+        assert again.listener.span("counts") == (30, 30)
+        assert again.rows(COUNTS) == THIRTY == bench.fold(COUNTS)

@@ -1,0 +1,147 @@
+"""Killed at any moment, again and again, and still right: I1 to I8 and I12, with real processes.
+
+A slot of two tasks runs over a log in a file. It is killed, started again on one of two hosts, finds its
+folder or finds it lost, is stopped and woken up as a zombie beside its successor. Each life checks its stores
+when it opens them; the log is checked between the lives and at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.state.bench import OUT, Bench
+from tests.state.children import Child, child
+from tests.state.counting import (
+    GHOST,
+    PARTITIONS,
+    STORES,
+    Expected,
+    check_stores,
+    counting,
+    create,
+    read_input,
+    send,
+)
+from tests.state.sigkill_life import slot_life
+
+from tidegate.types import TopicPartition
+
+KILLS = 200 if os.environ.get("TIDEGATE_SOAK") else 20
+RECORDS_PER_LIFE = 300
+SEED = int(os.environ.get("TIDEGATE_SEED", "1"))
+ZOMBIE_STEPS = [f"commit.{step}" for step in range(1, 8)]
+HALF_COPIED = "the state's file is cut short"
+
+
+class Checker:
+    """Knows what every committed reader must see, and what was promised so far."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._expected = {partition: Expected() for partition in PARTITIONS}
+
+    def between(self, acked: dict[int, int]) -> None:
+        """After a life: what came since the last one."""
+        for partition, expected in self._expected.items():
+            before = len(expected.outputs)
+            position = self._bench.position(partition)
+            stands = position.sources["in"][partition]
+            assert stands >= max(acked.get(partition, 0), before), "I1: what was acknowledged is lost"
+            for record in read_input(self._bench, partition, before, stands):
+                expected.take(record)
+            outputs = self._bench.records(TopicPartition(OUT, partition), before)
+            assert outputs == expected.outputs[before:], "I1 to I4: each effect once, in order, and no other"
+            for store in STORES:
+                changelog = self._bench.changelog_of(store, partition)
+                end = self._bench.log.ends([changelog])[changelog]
+                assert end == position.changelogs[store.name], "I8: somebody else wrote to the changelog"
+
+    def at_the_end(self, acked: dict[int, int]) -> None:
+        """All of it once more: what was read in between must still stand there."""
+        self.between(acked)
+        for partition, expected in self._expected.items():
+            outputs = self._bench.records(TopicPartition(OUT, partition))
+            assert outputs == expected.outputs, "I5: an offset has another value than before"
+            for store in STORES:
+                changed = self._bench.records(self._bench.changelog_of(store, partition))
+                assert all(key != GHOST.encode() for key, _ in changed), "I3: an aborted write is seen"
+
+
+def acknowledged(messages: list[Any], acked: dict[int, int]) -> None:
+    """Take what a life said: no error, no store thrown away, and how far it got."""
+    for message in messages:
+        assert not isinstance(message, BaseException), message
+        match message:
+            case ("open", list(discards)):
+                reasons = {reason for each in discards for reason in each.values()}
+                assert reasons <= {HALF_COPIED}, "I7: a store was not as its position says"
+            case ("acked", dict(offsets)):
+                for partition, offset in offsets.items():
+                    acked[partition] = max(acked.get(partition, 0), offset)
+            case other:
+                assert other == ("fenced",)
+
+
+def wait_until_fenced(zombie: Child, acked: dict[int, int]) -> None:
+    """A zombie may finish the commit that it slept in, if the log had it; the next one is refused."""
+    message = None
+    while message != ("fenced",):
+        message = zombie.hear()
+        acknowledged([message], acked)
+    zombie.end()
+
+
+@pytest.mark.slow
+def test_a_slot_that_is_killed_at_any_moment_loses_nothing_and_repeats_nothing(folder: Path) -> None:
+    rng = random.Random(SEED)
+    acked: dict[int, int] = {}
+    zombie: Child | None = None
+    zombies = 0
+    with closing(counting(folder)) as bench, ExitStack() as stack:
+        create(bench)
+        checker = Checker(bench)
+        kills = 0
+        while kills < KILLS:
+            send(bench, RECORDS_PER_LIFE, rng)
+            host = rng.choice(["a", "b"])
+            if zombie is None and rng.random() < 0.2:
+                shutil.rmtree(folder / "state" / host, ignore_errors=True)
+            if rng.random() < 0.3:
+                bench.log.upkeep()
+                bench.log.compact(bench.changelog_of(rng.choice(STORES)).topic)
+            if zombie is None and rng.random() < 0.25:
+                zombie = stack.enter_context(
+                    child(slot_life, folder, host, rng.randrange(1 << 30), rng.choice(ZOMBIE_STEPS))
+                )
+                zombie.wait_until_stopped()
+                zombies += 1
+                acknowledged(zombie.heard(), acked)
+                continue
+            with child(slot_life, folder, host, rng.randrange(1 << 30), None) as life:
+                if rng.random() < 0.7:
+                    acknowledged([life.hear()], acked)
+                time.sleep(rng.uniform(0, 0.3))
+                if zombie is not None:
+                    zombie.go_on()
+                    wait_until_fenced(zombie, acked)
+                    zombie = None
+                life.kill()
+                kills += 1
+                acknowledged(life.heard(), acked)
+            checker.between(acked)
+        for host in ("a", "b"):
+            slot = bench.slot()
+            for partition in PARTITIONS:
+                task = slot.start(*STORES, partition=partition, host=host)
+                check_stores(bench, task)
+            slot.drop()
+        checker.at_the_end(acked)
+    assert zombies > 0
+    assert min(acked.values()) > 10 * KILLS, "it got on"
