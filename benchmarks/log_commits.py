@@ -20,6 +20,7 @@ import apsw
 from benchmarks.crew import Crew, Job, Turn
 from benchmarks.log_records import batch_of, batches_of
 from benchmarks.report import Report, percentile
+from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.types import TopicPartition
@@ -29,7 +30,7 @@ SPACING = 0.1
 WARM_UP = 10
 RECORDS = (4, 3, 3)
 BULK_BATCH, BULK_BATCHES = 10_000, 20
-LONG_WAL_BATCHES = 60
+LONG_WAL_BYTES = 48 << 20
 
 Bulk = Literal["none", "same file", "staging file"]
 
@@ -115,8 +116,10 @@ def prepared(path: Path) -> Iterator[None]:
 def _lengthened(log: SqliteLog) -> apsw.Connection:
     log.create(TopicSpec("bulk"))
     writer = log.writer("warm-up")
-    for batch in batches_of(LONG_WAL_BATCHES, BULK_BATCH):
-        writer.append(TopicPartition("bulk", 0), batch)
+    now = time.time_ns() // 1_000_000
+    filler = columns_to_batch([now] * 4, [b"filler"] * 4, [random.Random(3).randbytes(1_000_000)] * 4)
+    for _ in range(LONG_WAL_BYTES // filler.nbytes):
+        writer.append(TopicPartition("bulk", 0), filler)
     writer.commit()
     writer.close()
     connection = apsw.Connection(str(log.path))

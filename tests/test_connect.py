@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
@@ -102,15 +100,6 @@ def test_a_closed_connection_says_so_and_closes_twice(connection: Connection) ->
     for found in (reading, following):
         with pytest.raises(LogError):
             next(found)
-
-
-@pytest.mark.slow
-def test_import_tidegate_waits_with_arrow_and_sqlite_until_something_is_opened() -> None:
-    probe = (
-        "import sys, tidegate; print([name for name in ('pyarrow', 'apsw', 'typer') if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
 
 
 # Sending

@@ -11,7 +11,7 @@ from tidegate.settings import Settings
 from tidegate.stores import key_value
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.graph import Topology
-from tidegate.topology.node import Kind, OnError, mistake
+from tidegate.topology.node import Kind, OnError
 from tidegate.topology.validate import validated
 
 K = TypeVar("K")
@@ -61,7 +61,7 @@ class App:
             return node.id
         node = self._plan.nodes[known]
         if node.topic is not topic or node.kind is not kind or on_error != node.on_error:
-            raise mistake(
+            raise self._plan.refused(
                 "source-declared-twice",
                 self._plan.add(kind, topic=topic),
                 f"topic {topic.name!r} is read at {node.location} already, in another way",

@@ -119,31 +119,26 @@ class OracleTopic:
 
 @dataclass
 class OracleWriter:
-    """One holder of a writer id and its open transaction."""
+    """One holder of a writer id and its open transaction.
+
+    `aims` holds the uid that a topic had when the transaction first touched the partition.
+    """
 
     id: str
     epoch: int
     spent: bool = False
-    appended: list[tuple[TopicPartition, str, list[Row]]] = field(default_factory=list)
-    told: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)
+    aims: dict[TopicPartition, str] = field(default_factory=dict)
+    appended: list[tuple[TopicPartition, list[Row]]] = field(default_factory=list)
+    told: dict[TopicPartition, int] = field(default_factory=dict)
 
     def forget(self) -> None:
+        self.aims = {}
         self.appended = []
         self.told = {}
 
-    def targets(self) -> set[TopicPartition]:
-        """The partitions that a commit looks at."""
-        return {target for target, _, _ in self.appended} | set(self.told)
-
-    def misses(self, names: set[str]) -> None:
-        """What was appended to these topics so far aims at older ones of the same name."""
-        self.appended = [
-            (target, "older" if target.topic in names else uid, rows) for target, uid, rows in self.appended
-        ]
-
     def pending(self, partition: TopicPartition) -> int:
         """How many records of the open transaction go to a partition."""
-        return sum(len(rows) for target, _, rows in self.appended if target == partition)
+        return sum(len(rows) for target, rows in self.appended if target == partition)
 
 
 class Oracle:
@@ -172,42 +167,44 @@ class Oracle:
     def is_fenced(self, writer: OracleWriter) -> bool:
         return self.epochs[writer.id] != writer.epoch
 
+    def append(self, writer: OracleWriter, target: TopicPartition, rows: list[Row]) -> None:
+        writer.aims.setdefault(target, self.topics[target.topic].uid)
+        writer.appended.append((target, rows))
+
+    def flush_refusal(self, writer: OracleWriter, targets: set[TopicPartition]) -> str | None:
+        """The code with which a flush must fail now; None if it must succeed."""
+        if writer.spent:
+            return "writer-spent"
+        if self.is_fenced(writer):
+            return "fenced"
+        return self._missed(writer, targets)
+
+    def flush(self, writer: OracleWriter, targets: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """What is told: where each partition will stand."""
+        for target in targets:
+            writer.aims.setdefault(target, self.topics[target.topic].uid)
+            writer.told[target] = self.partition(target).next
+        return {target: writer.told[target] + writer.pending(target) for target in targets}
+
     def refusal(self, writer: OracleWriter) -> str | None:
         """The code with which a commit must fail now; None if it must succeed."""
         if writer.spent:
             return "writer-spent"
-        if not (writer.appended or writer.told):
-            return None
-        if self.is_fenced(writer):
+        if writer.aims and self.is_fenced(writer):
             return "fenced"
-        touched = [(target, uid) for target, uid, _ in writer.appended]
-        touched += [(target, uid) for target, (uid, _) in writer.told.items()]
-        if any(
-            target.topic not in self.topics or self.topics[target.topic].uid != uid for target, uid in touched
-        ):
-            return "no-such-topic"
-        if any(self.partition(target).next != base for target, (_, base) in writer.told.items()):
-            return "offsets-moved"
-        return None
+        return self._missed(writer, set(writer.aims))
 
-    def flush_refusal(
-        self, writer: OracleWriter, stands: dict[TopicPartition, tuple[str, int]]
-    ) -> str | None:
-        """The code with which a flush of partitions that stand so must fail; None if it must succeed."""
-        if writer.spent:
-            return "writer-spent"
-        if self.is_fenced(writer):
-            return "fenced"
-        uids = {target: uid for target, uid, _ in writer.appended}
-        uids |= {target: uid for target, (uid, _) in writer.told.items()}
-        if any(uids.get(target, uid) != uid for target, (uid, _) in stands.items()):
+    def _missed(self, writer: OracleWriter, targets: set[TopicPartition]) -> str | None:
+        uids = {target: topic.uid for target in targets if (topic := self.topics.get(target.topic))}
+        if any(uids.get(target) != uid for target, uid in writer.aims.items() if target in targets):
             return "no-such-topic"
-        if any(writer.told.get(target, stand) != stand for target, stand in stands.items()):
+        stands = {target: self.partition(target).next for target in targets if target in writer.told}
+        if any(writer.told[target] != stand for target, stand in stands.items()):
             return "offsets-moved"
         return None
 
     def commit(self, writer: OracleWriter) -> None:
         """Everything appended shows, each partition in the order of its appends."""
-        for target, _, rows in writer.appended:
+        for target, rows in writer.appended:
             self.partition(target).append(rows)
         writer.forget()

@@ -146,7 +146,7 @@ class Pair:
         if known.spent:
             assert code == "writer-spent"
         elif code is None:
-            known.appended.append((target, self.oracle.topics[target.topic].uid, rows))
+            self.oracle.append(known, target, rows)
         else:
             assert code == "crash" or (code == "fenced" and self.oracle.is_fenced(known)), code
             known.spent = True
@@ -156,16 +156,14 @@ class Pair:
         assert found == ("writer-spent" if writer.known.spent else code)
 
     def flush(self, writer: OpenWriter, targets: set[TopicPartition]) -> None:
-        stands = {
-            one: (self.oracle.topics[one.topic].uid, self.oracle.partition(one).next) for one in targets
-        }
-        expected = self.oracle.flush_refusal(writer.known, stands)
+        expected = self.oracle.flush_refusal(writer.known, targets)
         told: dict[TopicPartition, Offset] = {}
         code = outcome(lambda: told.update(writer.real.flush(targets)))
-        assert code == expected or self._aimed_at_the_old(writer, code, targets), (code, expected)
-        if code is None:
-            writer.known.told |= stands
-            assert told == {one: stand[1] + writer.known.pending(one) for one, stand in stands.items()}
+        if code != expected:
+            assert self._aimed_at_the_old(writer, code, targets), (code, expected)
+            self.abort(writer)
+        elif code is None:
+            assert told == self.oracle.flush(writer.known, targets)
 
     def commit(self, writer: OpenWriter, crashing: int = 0) -> None:
         """Commit; `crashing` is the step at which a crash may come in: all of it shows from step 8 on."""
@@ -176,7 +174,7 @@ class Pair:
             assert expected is None, expected
             self.oracle.commit(known)
         elif code != "crash":
-            excused = self._aimed_at_the_old(writer, code, known.targets())
+            excused = self._aimed_at_the_old(writer, code, known.aims)
             assert code == expected or excused, (code, expected)
         known.spent = code is not None
 
@@ -193,7 +191,6 @@ class Pair:
             return False
         excused = self._stale & {(writer.handle, target.topic) for target in targets}
         self._stale -= excused
-        writer.known.misses({name for _, name in excused})
         return bool(excused)
 
     # Upkeep, always through the first handle: whoever has its lock keeps it.

@@ -78,11 +78,11 @@ class Listener:
 class Task:
     """A stream task: each thing that it is told to do is one source record."""
 
-    def __init__(self, slot: Slot, state: StateManager, at: Position, listener: Listener) -> None:
+    def __init__(self, slot: Slot, state: StateManager, at: Position, read_at: int) -> None:
         self.id = state.owner.task
         self.state = state
-        self.listener = listener
-        self.restore = Restore(state, slot.bench.log, at, listener)
+        self.listener = Listener()
+        self.restore = Restore(state, slot.bench.log, at, self.listener, read_at=read_at)
         self.offset = at.sources["in"][self.id.partition]
         self._slot = slot
         self._committed = self.offset
@@ -149,13 +149,13 @@ class Slot:
         """A task that is not restored yet. `at` stands in for the position that the log holds."""
         bench = self.bench
         bench.create(*stores)
-        task = TaskId("totals", 1, 0, partition)
+        task, read_at = TaskId("totals", 1, 0, partition), bench.clock.now()
         at = at or self._position(task, stores)
         owner = owner or Owner(APP, task, bench.log.id, attempt=attempt)
         state = StateManager(owner, bench.folder / host / str(partition), bench.clock, limits)
         for store in stores:
             state.register(store, bench.changelog_of(store).topic if store.changelog else None)
-        opened = Task(self, state, at, Listener())
+        opened = Task(self, state, at, read_at)
         self.tasks.append(opened)
         opened.restore.open()
         return opened

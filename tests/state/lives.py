@@ -93,7 +93,7 @@ def newcomer(pipe: Connection, folder: Path) -> None:
     task.restore.run()
     pipe.send((task.listener.span("counts"), task.listener.restored("counts"), task.rows(COUNTS)))
     write(task, 20, 30)
-    wait(pipe, "done")
+    wait(pipe, "at work")
     task.close()
     pipe.send("closed")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+from itertools import count
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from tests.state.children import child
@@ -109,6 +112,22 @@ def test_a_lock_file_that_was_deleted_is_no_lock(tmp_path: Path) -> None:
     assert claimed_by_others(tmp_path) == "1"
     owner.release()
     other.release()
+
+
+def test_a_lock_on_a_file_that_was_removed_a_moment_before_is_taken_again(tmp_path: Path) -> None:
+    """Its former owner removed the folder between our opening of the lock file and our lock on it."""
+    lock_for_real, calls = fcntl.flock, count()
+
+    def removed_meanwhile(handle: int, how: int) -> None:
+        if next(calls) == 0:
+            (tmp_path / "0.lock").unlink()
+        lock_for_real(handle, how)
+
+    with mock.patch.object(fcntl, "flock", removed_meanwhile):
+        mine = claim(tmp_path)
+    assert mine.path.name == "0"
+    assert claimed_by_others(tmp_path) == "1", "the lock is one that others meet"
+    mine.release()
 
 
 def test_a_home_that_is_a_file_is_told_by_name(tmp_path: Path) -> None:

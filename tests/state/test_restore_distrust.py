@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.state.bench import APP, AT_EVERY_COMMIT, SELDOM, Bench
+from tests.state.faults import at
 from tests.state.lives import COUNTS
 
 from tidegate.errors import StateError
+from tidegate.faultpoints import installed
 from tidegate.log.positions import TaskId
 from tidegate.log.records import Row, to_batch
 from tidegate.state.changelog import DELETE_RETENTION_MS, changelog_spec
@@ -131,6 +133,30 @@ def test_a_restore_that_outlasts_the_tombstones_starts_over(bench: Bench) -> Non
     bench.log.compact(CHANGELOG)
     back.restore.run()
     assert back.listener.discards() == {"counts": "its restore took too long"}
+    assert back.rows(FORGETFUL) == {"kept": 2}
+
+
+def test_a_task_that_slept_after_reading_its_position_is_as_old_as_what_it_read(bench: Bench) -> None:
+    task = bench.start(FORGETFUL, host="a", limits=AT_EVERY_COMMIT)
+    task.put(FORGETFUL, "gone", 1)
+    task.commit()
+    task.drop()
+
+    def meanwhile() -> None:
+        moved = bench.start(FORGETFUL, host="b")
+        moved.delete(FORGETFUL, "gone")
+        moved.put(FORGETFUL, "kept", 2)
+        moved.commit()
+        bench.log.compact(CHANGELOG)
+        bench.clock.advance(11_000)
+        bench.log.compact(CHANGELOG)
+
+    with installed(at("restore.1", meanwhile)):
+        zombie = bench.start(FORGETFUL, host="a")
+    assert zombie.rows(FORGETFUL) == {"gone": 1}, "it is where it thinks it should be"
+    zombie.close()
+    back = bench.start(FORGETFUL, host="a")
+    assert back.listener.discards() == {"counts": "it slept longer than tombstones are sure to be kept"}
     assert back.rows(FORGETFUL) == {"kept": 2}
 
 

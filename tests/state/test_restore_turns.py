@@ -142,6 +142,17 @@ def test_a_restore_that_fails_early_lets_go_of_its_folder(bench: Bench, step: st
     assert again.rows(COUNTS) == bench.fold(COUNTS)
 
 
+def test_a_folder_that_cannot_be_opened_is_let_go_of(bench: Bench) -> None:
+    fill(bench.start(COUNTS, host="a"), 3)
+    in_the_way = bench.folder / "b" / "0" / "0" / "data.mdb"
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(StateError) as error:
+        bench.start(COUNTS, host="b")
+    assert error.value.code == "state-io"
+    in_the_way.rmdir()
+    assert bench.start(COUNTS, host="b").state.folder.name == "0"
+
+
 @pytest.mark.slow
 def test_i12_a_restore_that_is_killed_five_times_goes_on_each_time(folder: Path) -> None:
     with closing(shared(folder)) as bench:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.dsl.location import here
 from tidegate.dsl.types_of import UNKNOWN
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, TopologyError
 from tidegate.names import check_name
 from tidegate.serde import Serde, serde_for
 from tidegate.state.builder import StoreBuilder
@@ -52,8 +52,6 @@ class Plan:
             on_error,
             options,
         )
-        if name:
-            self._claim(node)
         for role, function in node.functions.items():
             if not callable(function):
                 raise mistake(
@@ -63,8 +61,17 @@ class Plan:
             raise mistake(
                 "bad-on-error", node, f"on_error={on_error!r}", 'use "stop", "skip" or "dead-letter"'
             )
+        if name:
+            self._claim(node)
         self.nodes[node.id] = node
         return node
+
+    def refused(self, code: str, node: Node, message: str, hint: str) -> TopologyError:
+        """The error of the node that was added last. It is taken out again: who writes the line anew, in a
+        notebook, finds the app as it was."""
+        self.nodes.pop(node.id)
+        self._names.pop(node.name, None)
+        return mistake(code, node, message, hint)
 
     def serde(self, node_kind: Kind, name: str, what: str, declared: Any, hint: str) -> Serde[Any]:
         """The serde of a type that must be written, or an error at the user's line."""

@@ -16,7 +16,7 @@ from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.stores import key_value
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import Kind, OnError, mistake
+from tidegate.topology.node import Kind, OnError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -77,7 +77,9 @@ class Stream(Generic[K, V]):
         streams = [self, *others]
         node = self._plan.add(Kind.MERGE, [stream._node for stream in streams])
         if any(stream._plan is not self._plan for stream in streams):
-            raise mistake("other-app", node, "a stream of another app is merged", "merge streams of one app")
+            raise self._plan.refused(
+                "other-app", node, "a stream of another app is merged", "merge streams of one app"
+            )
         value = next((stream._value for stream in streams if stream._value is not UNKNOWN), UNKNOWN)
         rekeyed = any(stream._rekeyed for stream in streams)
         return Stream(self._plan, node.id, self._key, value, rekeyed=rekeyed)
@@ -236,7 +238,7 @@ class Stream(Generic[K, V]):
             built_in=built_in,
         )
         if self._rekeyed:
-            raise mistake(
+            raise self._plan.refused(
                 "not-where-its-key-belongs",
                 node,
                 "the key was changed before it, so records of one key may lie in several partitions",
@@ -260,9 +262,11 @@ class Stream(Generic[K, V]):
             Kind.JOIN, [self._node, table._node], functions={"function": function}, left=left
         )
         if table._plan is not self._plan:
-            raise mistake("other-app", node, "a table of another app is joined", "join tables of one app")
+            raise self._plan.refused(
+                "other-app", node, "a table of another app is joined", "join tables of one app"
+            )
         if self._rekeyed:
-            raise mistake(
+            raise self._plan.refused(
                 "not-where-its-key-belongs",
                 node,
                 "the key was changed before it, so the table's row may lie in another partition",

@@ -11,7 +11,7 @@ from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.stores import key_value
 from tidegate.topics import TableTopic
-from tidegate.topology.node import Kind, mistake
+from tidegate.topology.node import Kind
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -83,7 +83,9 @@ class Table(Generic[K, V]):
         parents = [self._node, other._node]
         node = self._plan.add(Kind.TABLE_JOIN, parents, functions={"function": function}, left=left)
         if other._plan is not self._plan:
-            raise mistake("other-app", node, "a table of another app is joined", "join tables of one app")
+            raise self._plan.refused(
+                "other-app", node, "a table of another app is joined", "join tables of one app"
+            )
         return Table(self._plan, node.id, self._key, returned_by(function))
 
 

@@ -32,12 +32,12 @@ def read_between(
         deadline = time.monotonic() + patience
         while reader.position(partition) < end:
             for fetched in reader.poll(POLL_SECONDS):
-                deadline = time.monotonic() + patience
                 batch = fetched.batch
                 if fetched.next > end:
                     batch = batch.filter(pc.less(batch.column(0), end))
                 if batch.num_rows:
                     yield batch
+                deadline = time.monotonic() + patience
             if time.monotonic() > deadline:
                 raise LogError(
                     "end-not-reached",
@@ -62,9 +62,7 @@ def read_to_end(
             deadline = time.monotonic() + patience
             while reader.position(partition) < ends[partition]:
                 fetched = reader.poll(POLL_SECONDS)
-                if fetched:
-                    deadline = time.monotonic() + patience
-                elif time.monotonic() > deadline:
+                if not fetched and time.monotonic() > deadline:
                     raise LogError(
                         "end-not-reached",
                         f"{partition} can be read to {reader.position(partition)} of {ends[partition]}",
@@ -72,6 +70,8 @@ def read_to_end(
                         retryable=True,
                     )
                 yield from fetched
+                if fetched:
+                    deadline = time.monotonic() + patience
 
 
 def fold(log: Log, partition: TopicPartition, at: int | None = None) -> dict[bytes, tuple[bytes, int]]:

@@ -89,13 +89,20 @@ class Run:
         slots = []
         for number, slot_writer in enumerate(opened):
             mine = self.tasks()[number::count]
-            tasks = [self._task(sub, task, state_dir, epoch, limits) for sub, task in mine]
+            tasks = [self.task(sub, task, state_dir, epoch, limits) for sub, task in mine]
             slots.append(Slot(app, self.log, slot_writer, tasks, positions, clock, listener))
         return slots
 
-    def _task(
-        self, sub: Subtopology, task: TaskId, state_dir: Path, epoch: int, limits: Limits | None
+    def task(
+        self,
+        sub: Subtopology,
+        task: TaskId,
+        state_dir: Path,
+        epoch: int,
+        limits: Limits | None = None,
+        pinned: Mapping[TopicPartition, int] | None = None,
     ) -> StreamTask:
+        """One stream task with its stores registered; with `pinned` ends it merges strictly, up to them."""
         owner = Owner(self.manifest.app, task, self.log.id, epoch)
         home = task_home(state_dir, self.manifest.app, task)
         state = StateManager(owner, home, self.setting.clock, limits)
@@ -105,7 +112,7 @@ class Run:
                 if builder.name not in registered:
                     registered.add(builder.name)
                     state.register(builder, self.manifest.stores[builder.name].changelog)
-        return StreamTask(self.setting, sub, task, state)
+        return StreamTask(self.setting, sub, task, state, pinned)
 
     def _write_first_positions(self, driver: Writer) -> None:
         """Start offsets for tasks that have no position yet. From then on a missing one is an error."""

@@ -62,7 +62,7 @@ class LruStore(CachedStore):
         self._used = None
 
     def _write(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        """Changes stand in the order of their last write: that is what a restore learns from the changelog."""
+        """Changes stand in the order of their last write: a restore learns it from the changelog."""
         if self._undo is not None:
             self._written_before.append((key, self._written.get(key)))
         super().put(key, value, timestamp)

@@ -38,9 +38,18 @@ class Restore:
     """
 
     def __init__(
-        self, manager: StateManager, log: Log, committed: Position, listener: RestoreListener | None = None
+        self,
+        manager: StateManager,
+        log: Log,
+        committed: Position,
+        listener: RestoreListener | None = None,
+        *,
+        read_at: int | None = None,
     ) -> None:
+        """`read_at` is a wall time from before `committed` was read; without it, now. The stores are current
+        as of then, however late they are opened: who slept in between knows of no tombstone since."""
         self._manager = manager
+        self._read_at = manager.clock.now() if read_at is None else read_at
         self._log = log
         self._committed = committed
         self._listener = listener or QuietListener()
@@ -341,7 +350,7 @@ class Restore:
         reach("restore.6")
         self._close_reader()
         for name in manager.changelogs():
-            manager.current_at[name] = self._started
+            manager.current_at[name] = self._read_at
         manager.running(self._committed)
         if manager.unsaved_bytes():
             manager.persist_now()

@@ -32,7 +32,7 @@ from tidegate.runtime.start import Run, prepare
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
-from tidegate.testing.views import Outcome, StoreView, look_at
+from tidegate.testing.views import Discards, Outcome, StoreView, look_at
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.node import Kind, OnError
 
@@ -76,6 +76,7 @@ class Driver:
         self._host = "host-0"
         self._hosts = 1
         self._faults = Faults()
+        self._listener = Discards()
         self._run: Run | None = None
         self._open: list[Slot] = []
         self._failed = False
@@ -143,6 +144,11 @@ class Driver:
         """How often each fault point was reached."""
         return Counter(self._faults.reached)
 
+    @property
+    def discarded(self) -> list[str]:
+        """Stores that could not be continued from what lay on the host, and were rebuilt from the log."""
+        return list(self._listener.told)
+
     # --- work -----------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -204,7 +210,7 @@ class Driver:
             on_error=self._on_error,
             batches=self._batches,
         )
-        self._open = run.slots(self._folder / self._host, self._slots, self._limits)
+        self._open = run.slots(self._folder / self._host, self._slots, self._limits, self._listener)
         self._run = run
         return run
 

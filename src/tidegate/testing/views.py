@@ -12,6 +12,7 @@ from tidegate.runtime.task import StreamTask
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.cached import CachedStore
 from tidegate.state.memory import MemoryStore
+from tidegate.state.protocol import QuietListener
 
 Rows = dict[Any, Any]
 
@@ -45,6 +46,16 @@ class Outcome:
 
     topics: Mapping[str, list[list[tuple[Any, Any]]]]
     stores: Mapping[str, Mapping[int, Rows]]
+
+
+class Discards(QuietListener):
+    """Remembers the stores that a restore threw away."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def on_discard(self, store: str, partition: int, reason: str) -> None:
+        self.told.append(f"{store}, partition {partition}: {reason}")
 
 
 def look_at(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:

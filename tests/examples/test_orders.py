@@ -1,0 +1,53 @@
+"""The second example: settings, a struct per order, dead letters."""
+
+from __future__ import annotations
+
+import pytest
+from examples.orders.orders import ORDERS, TOTALS, Config, Order, Totals, app
+
+from tidegate.testing import Commit, Driver
+from tidegate.topics import Topic
+
+RAW_ORDERS = Topic("orders", bytes)
+
+
+@pytest.mark.parametrize("step", Commit)
+def test_a_customer_keeps_its_orders_over_a_crash(step: Commit) -> None:
+    with Driver(app(Config()), partitions=3) as d:
+        d.send(ORDERS, "ada", Order(1, 500), Order(2, 700))
+        d.send(ORDERS, "bob", Order(3, 100))
+        d.crash(at=step)
+        d.run()
+        assert d.rows(TOTALS) == {"ada": Totals(2, 1200), "bob": Totals(1, 100)}
+        assert d.store("totals").contents == d.store("totals").changelog
+
+
+def test_orders_below_the_setting_are_left_out() -> None:
+    with Driver(app(Config(min_cents=200))) as d:
+        d.send(ORDERS, "ada", Order(1, 199), Order(2, 200))
+        d.run()
+        assert d.rows(TOTALS) == {"ada": Totals(1, 200)}
+
+
+def test_an_order_that_cannot_be_read_is_put_aside_and_the_others_count() -> None:
+    with Driver(app(Config()), partitions=3) as d:
+        d.send(ORDERS, "ada", Order(1, 500))
+        d.send(RAW_ORDERS, "ada", b'{"id": "two"}')
+        d.send(ORDERS, "ada", Order(3, 700))
+        d.run()
+        assert d.rows(TOTALS) == {"ada": Totals(2, 1200)}
+        (letter,) = d.dead_letters()
+        assert (letter.key, letter.value) == (b"ada", b'{"id": "two"}')
+        told = dict(letter.headers)
+        assert told["tidegate.error.code"] == b"undecodable"
+        assert told["tidegate.error.position"] == b"orders/2/1"
+
+
+def test_a_dead_letter_is_written_once_over_a_crash() -> None:
+    with Driver(app(Config())) as d:
+        d.send(RAW_ORDERS, "ada", b"no order")
+        d.crash(at=Commit.LOG)
+        d.crash(at=Commit.LOG_COMMITTED)
+        d.run()
+        assert [letter.value for letter in d.dead_letters()] == [b"no order"]
+        assert d.rows(TOTALS) == {}

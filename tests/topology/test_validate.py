@@ -1,0 +1,226 @@
+"""Every mistake is told with its code, its step and the user's own line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tidegate import App, ConfigError, Context, Record, TableTopic, Topic, TopologyError, stores
+
+IN, MORE, OUT = (Topic(name, int) for name in ("in", "more", "out"))
+ROWS, TOTALS = TableTopic("rows", int), TableTopic("totals", int)
+ANY: Any = "not a function"
+
+
+def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+    """Does nothing."""
+
+
+def name_of(value: int) -> str:
+    return f"{value}"
+
+
+def same(record: Record[str, int]) -> Record[str, int]:
+    return record
+
+
+def unknown_initial(app: App) -> None:
+    app.stream(IN).aggregate("totals", lambda: 0, lambda total, value: total + value).to(TOTALS)  # here
+
+
+def unknown_value(app: App) -> None:
+    app.stream(IN).map(lambda value: value).repartition("again").to(OUT)  # here
+
+
+def two_of_one_name(app: App) -> None:
+    app.stream(IN).count("counts").to(TOTALS)
+    app.stream(MORE).process("counts", step)  # here
+
+
+def two_stores_of_one_name(app: App) -> None:
+    app.stream(IN).process("one", step, stores=[stores.key_value("kept", int)])
+    app.stream(IN).process("two", step, stores=[stores.key_value("kept", str)])  # here
+
+
+def two_topics_of_one_name(app: App) -> None:
+    app.stream(IN).to(OUT)
+    app.stream(MORE).to(Topic("out", int))  # here
+
+
+def a_loop(app: App) -> None:
+    app.stream(IN).filter(bool).to(IN)  # here
+
+
+def a_dangling_step(app: App) -> None:
+    app.stream(IN).to(OUT)
+    app.stream(IN).filter(bool)  # here
+
+
+def a_branch_that_leads_nowhere(app: App) -> None:
+    app.stream(IN).to(OUT)
+    app.stream(IN).branch(bool)  # here
+
+
+def state_behind_a_bare_select_key(app: App) -> None:
+    app.stream(IN).select_key(name_of).count("counts").to(TOTALS)  # here
+
+
+def a_join_behind_a_bare_select_key(app: App) -> None:
+    app.stream(IN).select_key(name_of).join(app.table(ROWS), lambda one, two: one + two).to(OUT)  # here
+
+
+def state_behind_a_process(app: App) -> None:
+    app.stream(IN).process("step", step).count("counts").to(TOTALS)  # here
+
+
+def state_behind_a_merge_with_other_keys(app: App) -> None:
+    app.stream(IN).merge(app.stream(MORE).select_key(name_of)).count("counts").to(TOTALS)  # here
+
+
+def a_source_in_two_ways(app: App) -> None:
+    app.stream(ROWS).count("counts").to(TOTALS)
+    app.table(ROWS).to(TableTopic("copy", int))  # here
+
+
+def a_source_with_two_policies(app: App) -> None:
+    app.stream(IN).to(OUT)
+    app.stream(IN, on_error="skip").to(OUT)  # here
+
+
+def an_unknown_policy(app: App) -> None:
+    app.stream(IN, on_error="ignore").to(OUT)  # type: ignore[call-overload]  # here
+
+
+def no_function(app: App) -> None:
+    app.stream(IN).map(ANY).to(OUT)  # here
+
+
+def an_illegal_name(app: App) -> None:
+    app.stream(IN).repartition("a/b").to(OUT)  # here
+
+
+def a_reserved_name(app: App) -> None:
+    app.stream(IN).process("step.g2", step)  # here
+
+
+def a_merge_with_another_app(app: App) -> None:
+    app.stream(IN).merge(App("other").stream(MORE)).to(OUT)  # here
+
+
+def a_join_with_another_app(app: App) -> None:
+    app.stream(IN).join(App("other").table(ROWS), lambda one, two: one + two).to(OUT)  # here
+
+
+def a_table_join_with_another_app(app: App) -> None:
+    app.table(TOTALS).join(App("other").table(ROWS), lambda one, two: one + two).to(ROWS)  # here
+
+
+def a_table_joined_with_itself(app: App) -> None:
+    table = app.table(ROWS)
+    table.join(table.map(abs), lambda one, two: one + two).to(TOTALS)  # here
+
+
+def two_components_of_one_name(app: App) -> None:
+    app.stream(IN).to(OUT)
+    app.stream(MORE).count("in").to(TOTALS)  # here
+
+
+MISTAKES: list[tuple[Callable[[App], None], str, str]] = [
+    (unknown_initial, "missing-serde", 'aggregate "totals"'),
+    (unknown_value, "missing-serde", 'repartition "again"'),
+    (two_of_one_name, "duplicate-name", 'process "counts"'),
+    (two_stores_of_one_name, "duplicate-store", 'process "two"'),
+    (two_topics_of_one_name, "topic-declared-twice", 'sink "out"'),
+    (a_loop, "loop", 'sink "in"'),
+    (a_dangling_step, "dangling", "filter"),
+    (a_branch_that_leads_nowhere, "dangling", "branch"),
+    (state_behind_a_bare_select_key, "not-where-its-key-belongs", 'aggregate "counts"'),
+    (a_join_behind_a_bare_select_key, "not-where-its-key-belongs", "join"),
+    (state_behind_a_process, "not-where-its-key-belongs", 'aggregate "counts"'),
+    (state_behind_a_merge_with_other_keys, "not-where-its-key-belongs", 'aggregate "counts"'),
+    (a_source_in_two_ways, "source-declared-twice", 'table "rows"'),
+    (a_source_with_two_policies, "source-declared-twice", 'source "in"'),
+    (an_unknown_policy, "bad-on-error", 'source "in"'),
+    (no_function, "not-callable", "map"),
+    (an_illegal_name, "illegal-name", 'repartition "a/b"'),
+    (a_reserved_name, "reserved-name", 'process "step.g2"'),
+    (a_merge_with_another_app, "other-app", "merge"),
+    (a_join_with_another_app, "other-app", "join"),
+    (a_table_join_with_another_app, "other-app", "table join"),
+    (a_table_joined_with_itself, "joined-with-itself", "table join"),
+    (two_components_of_one_name, "duplicate-name", 'source "more"'),
+]
+
+
+@pytest.mark.parametrize(("declare", "code", "node"), MISTAKES, ids=[one[0].__name__ for one in MISTAKES])
+def test_a_mistake_is_told_with_its_code_step_and_line(
+    declare: Callable[[App], None], code: str, node: str
+) -> None:
+    app = App("mistakes")
+    with pytest.raises(TopologyError) as told:
+        declare(app)
+        app.build()
+    lines, first = inspect.getsourcelines(declare)
+    (line,) = [first + number for number, text in enumerate(lines) if text.rstrip().endswith("# here")]
+    assert (told.value.code, told.value.node) == (code, node)
+    assert told.value.location.endswith(f"test_validate.py:{line}")
+    assert told.value.hint
+    assert str(told.value).startswith(told.value.location)
+
+
+def test_an_app_that_declares_nothing_is_refused() -> None:
+    with pytest.raises(TopologyError, match="empty-topology"):
+        App("nothing").build()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "..", "__app", "app.g1", "x" * 201, "a/../b"])
+def test_an_app_with_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError):
+        App(name)
+
+
+def test_a_failed_step_may_be_declared_again_under_its_name() -> None:
+    app = App("mistakes")
+    with pytest.raises(TopologyError):
+        app.stream(IN).process("step", ANY)
+    app.stream(IN).process("step", step)
+    moved = app.stream(IN).map_records(same)
+    with pytest.raises(TopologyError):
+        moved.count("counts")
+    moved.to(OUT)
+    with pytest.raises(TopologyError):
+        app.stream(IN, on_error="skip")
+    app.stream(IN).count("counts").to(TOTALS)
+    assert [node.label for node in app.build().nodes.values()] == [
+        'source "in"',
+        'process "step"',
+        "map_records",
+        'sink "out"',
+        'aggregate "counts"',
+        'table sink "totals"',
+    ]
+
+
+def test_one_builder_may_serve_two_steps() -> None:
+    kept = stores.key_value("kept", int)
+    app = App("shared")
+    app.stream(IN).process("one", step, stores=[kept])
+    app.stream(IN).process("two", step, stores=[kept])
+    assert len(app.build().subtopologies()) == 1
+
+
+def test_a_line_in_a_package_whose_name_begins_with_ours_is_the_users() -> None:
+    """`tidegate_orders` beside `tidegate` is no part of it."""
+    from pathlib import Path
+
+    import tidegate
+
+    folder = Path(tidegate.__file__).parent
+    file = folder.with_name(folder.name + "_orders") / "orders.py"
+    code = compile("\n\napp.stream(topic).map(function)", str(file), "exec")
+    with pytest.raises(TopologyError) as told:
+        exec(code, {"app": App("lines"), "topic": IN, "function": ANY})  # noqa: S102 - a file of that name
+    assert told.value.location.endswith("orders.py:3")
