@@ -221,3 +221,21 @@ def test_a_record_of_the_year_9999_that_fails_is_a_dead_letter_of_today() -> Non
         d.send(source, "ada", 3, timestamp=YEAR_9999)
         d.run()
         assert letter(d)[0].timestamp == d.clock.now()
+
+
+def test_a_row_larger_than_its_changelog_takes_meets_the_policy_and_does_not_loop() -> None:
+    texts, totals = Topic("texts", str), TableTopic("longest", str, config={"max.message.bytes": "2000000"})
+    app = App("app")
+    app.stream(texts, on_error="dead-letter").map(_many_times).reduce("longest", max).to(totals)
+    with Driver(app) as driver:
+        driver.send(texts, "k", "a")
+        driver.send(texts, "k", "too long")
+        driver.send(texts, "k", "b")
+        driver.run()
+        assert driver.store("longest").contents == {"k": "b"}
+        [letter] = driver.dead_letters()
+        assert dict(letter.headers)["tidegate.error.code"] == b"row-too-large"
+
+
+def _many_times(text: str) -> str:
+    return text * 400_000 if len(text) > 1 else text

@@ -22,6 +22,7 @@ _LIBRARIES = tuple(
     f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _BY_THE_RECORD = {
+    "row-too-large",
     "bad-session",
     "bad-timer",
     "bad-timestamp",

@@ -30,6 +30,7 @@ class CachedStore:
         self._undo: list[tuple[bytes, Change | None]] | None = None
         self._writes = 0
         self.bytes = 0
+        self.largest = 1 << 62
 
     def get(self, key: bytes) -> bytes | None:
         change = self._changes.get(key)
@@ -42,6 +43,13 @@ class CachedStore:
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """Set a row; None deletes it."""
+        size = len(key) if value is None else len(key) + len(value)
+        if size > self.largest:
+            raise StateError(
+                "row-too-large",
+                f"a row of {size} bytes; the store's changelog takes at most {self.largest}",
+                "keep less in one row, or raise max.message.bytes by with_changelog",
+            )
         changes = self._changes
         if self._undo is not None:
             self._undo.append((key, changes.get(key)))
@@ -49,7 +57,7 @@ class CachedStore:
             self._keys.added(key)
         changes[key] = (value, timestamp)
         self._writes += 1
-        self.bytes += len(key) if value is None else len(key) + len(value)
+        self.bytes += size
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, StateError
+from tidegate.log.checks import RECORD_OVERHEAD
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log
 from tidegate.state.builder import BuiltStore, StoreBuilder
@@ -119,6 +120,10 @@ class StateManager:
             name: builder.build(environment, self.moment) for name, builder in self._builders.items()
         }
         self.status = Status.RESTORING
+
+    def limit_rows(self, store: str, largest_record: int) -> None:
+        """No row may be larger than its changelog takes: it would fail every commit from then on."""
+        self._built[store].cached.largest = largest_record - RECORD_OVERHEAD
 
     def inner(self, store: str) -> Any:
         return self._built[store].inner

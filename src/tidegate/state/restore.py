@@ -219,6 +219,7 @@ class Restore:
                 )
             info = self._log.describe(partition.topic)
             retention = info.setting("delete.retention.ms")
+            manager.limit_rows(name, info.setting("max.message.bytes"))
             found[name] = InLog(info.uid, info.starts[partition.partition], target, retention)
         return found
 

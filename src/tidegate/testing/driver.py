@@ -24,7 +24,8 @@ from tidegate.clock import ManualClock
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.protocol import Log
-from tidegate.log.records import Headers
+from tidegate.log.reads import read_between
+from tidegate.log.records import Headers, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
 from tidegate.runtime.slot import Slot
@@ -35,6 +36,7 @@ from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
 from tidegate.testing.views import Discards, Outcome, StoreView, look_at
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.node import Kind, OnError
+from tidegate.types import TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -264,10 +266,20 @@ class Driver:
             for partition in range(self.log.describe(topic.name).partitions)
         ]
 
-    def dead_letters(self) -> list[Record[bytes, bytes]]:
-        """Records that failed under `on_error="dead-letter"`, as bytes, with the error in their headers."""
-        topic = Topic(names.dead_letters(self._app.id), bytes, key=bytes)
-        return list(self._connection.read(topic)) if topic.name in self.log.names() else []
+    def dead_letters(self) -> list[Record[bytes | None, bytes | None]]:
+        """Records that failed under `on_error="dead-letter"`, as bytes, with the error in their headers. They
+        may have no key and no value: whatever failed is kept."""
+        topic = names.dead_letters(self._app.id)
+        if topic not in self.log.names():
+            return []
+        partitions = [TopicPartition(topic, number) for number in range(self.log.describe(topic).partitions)]
+        ends = self.log.ends(partitions)
+        return [
+            Record(row.key, row.value, row.timestamp, row.headers, *partition, row.offset)
+            for partition in partitions
+            for batch in read_between(self.log, partition, 0, ends[partition])
+            for row in rows_of(batch)
+        ]
 
     def store(self, store: str | StoreBuilder[Any]) -> StoreView:
         """What the tasks' stores of this name hold, and what the changelog says. Run first."""

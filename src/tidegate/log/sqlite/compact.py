@@ -9,7 +9,7 @@ that is slower than the horizon would miss them; DESIGN 5 says what a store does
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -47,13 +47,15 @@ def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: in
     return bool(dirty >= max(TARGET_BYTES // 4, ratio * total))
 
 
-def compact(database: Database, info: TopicInfo, partition_id: int, now: int) -> None:
-    """Passes until everything that may be compacted is."""
+def compact(
+    database: Database, info: TopicInfo, partition_id: int, now: int, go_on: Callable[[], bool]
+) -> None:
+    """Passes until everything that may be compacted is, or until `go_on`, asked after each run, says no."""
     while True:
         with database.read() as connection:
             partition = load_partition(connection, partition_id)
         newest, until = _newest_offsets(database, info, partition, now)
-        if not _walk(database, info, partition, newest, until, now):
+        if not _walk(database, info, partition, newest, until, now, go_on):
             return
         with database.write() as connection:
             current = load_partition(connection, partition_id)
@@ -87,8 +89,10 @@ def _walk(
     newest: dict[bytes, int],
     until: int,
     now: int,
+    go_on: Callable[[], bool],
 ) -> bool:
-    """Rewrite the spans below `until`, run by run. False if one was changed by somebody else."""
+    """Rewrite the spans below `until`, run by run. False if it stopped before: one was changed by somebody
+    else, or it is not to go on."""
     retention = info.setting("delete.retention.ms")
     for run in _runs(_spans(database, partition, partition.start, until), retention, now):
         parts = [_kept(span, decode_span(span, data), newest, now) for span, data in run]
@@ -98,7 +102,7 @@ def _walk(
         if unchanged and (spans[0].horizon or not spans[0].tombstones):
             continue
         horizon = max(_horizon(span, retention, now) for span in spans)
-        if not replace_run(database, spans, kept, horizon):
+        if not replace_run(database, spans, kept, horizon) or not go_on():
             return False
     return True
 

@@ -48,6 +48,7 @@ class Database:
         self._pid = os.getpid()
         self._broken: LogError | None = None
         self._closed = False
+        self._syncs = True
         if path is None:
             self._name = f"file:/{uuid.uuid4().hex}?vfs=memdb"
         else:
@@ -62,13 +63,13 @@ class Database:
             self.id = _read_id(self._writing)
             self._reading = self.connect()
 
-    def connect(self, *, create: bool = False) -> apsw.Connection:
-        """A new connection, set up as all of them are."""
+    def connect(self, *, create: bool = False, busy_seconds: float | None = None) -> apsw.Connection:
+        """A new connection, set up as all of them are; `busy_seconds` if it has less patience."""
         flags = _FLAGS | (apsw.SQLITE_OPEN_CREATE if create else 0)
         with in_our_words():
             connection = apsw.Connection(self._name, flags=flags)
             with _untouched_on_error(connection):
-                connection.set_busy_handler(_Patience(self._busy_seconds))
+                connection.set_busy_handler(_Patience(busy_seconds or self._busy_seconds))
                 if self.path is not None:
                     connection.pragma("synchronous", "FULL")
                     connection.pragma("wal_autocheckpoint", 0)
@@ -79,7 +80,8 @@ class Database:
 
     @contextmanager
     def write(self, *, sync: bool = True) -> Iterator[apsw.Connection]:
-        """One short write transaction. `sync=False` is for what only a later synced commit makes visible.
+        """One short write transaction. `sync=False` is for what only a later synced commit makes visible,
+        and for what a crash may undo.
 
         A failure before COMMIT rolls back. A failure of COMMIT itself that is not a plain refusal leaves
         it open what a crash would bring back: `commit-unknown`, and this database is spent.
@@ -87,8 +89,9 @@ class Database:
         with self._lock, in_our_words():
             self._check_usable()
             connection = self._writing
-            if self.path is not None:
+            if self.path is not None and sync is not self._syncs:
                 connection.pragma("synchronous", "FULL" if sync else "NORMAL")
+                self._syncs = sync
             connection.execute("BEGIN IMMEDIATE")
             try:
                 changes = connection.total_changes()
@@ -112,6 +115,13 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def settle(self) -> None:
+        """Bring what was committed unsynced to the disk, with no lock held: the next synced commit, during
+        which everybody waits, then has little left to sync. A matter of speed, not of safety."""
+        if self.path is not None and (wal := self.path.with_name(self.path.name + "-wal")).exists():
+            with in_our_words(), wal.open("rb") as file:
+                os.fdatasync(file.fileno())
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,15 +20,20 @@ from tidegate.errors import LogError
 from tidegate.log.sqlite.catalog import Catalog, Entry
 from tidegate.log.sqlite.compact import compact, is_due
 from tidegate.log.sqlite.database import Database
+from tidegate.log.sqlite.layout import PAGE_SIZE
 from tidegate.log.sqlite.merge import merge_small
 from tidegate.log.sqlite.retention import retain, sweep_deleted
 from tidegate.log.sqlite.words import in_our_words
 
 WAL_SOFT_BYTES = 4 << 20
-WAL_HARD_BYTES = 256 << 20
-TICK_SECONDS = 0.25
-ROUND_TICKS = 20
-VACUUM_PAGES = 256
+WAL_HARD_BYTES = 32 << 20
+PASSES = 4
+HOLD_OFF_SECONDS = 0.05
+TICK_SECONDS = 0.05
+ASK_SECONDS = 0.25
+ROUND_SECONDS = 5.0
+VACUUM_PAGES = 64
+SPARE_SHARE = 1 / 16
 
 
 class UpkeepLock:
@@ -50,6 +56,11 @@ class UpkeepLock:
         self._handle = handle
         return True
 
+    @property
+    def held(self) -> bool:
+        """Whether the lock was ours when last asked for."""
+        return self._handle is not None
+
     def release(self) -> None:
         if self._handle is not None:
             os.close(self._handle)
@@ -70,6 +81,7 @@ class Upkeep:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._connection: apsw.Connection | None = None
+        self._hold_off_at = WAL_HARD_BYTES
 
     def start(self) -> None:
         """Start the thread, once; a log that is only read needs none."""
@@ -103,15 +115,16 @@ class Upkeep:
                 self._round(topic)
 
     def _loop(self) -> None:
-        tick = 0
-        while not self._stop.wait(TICK_SECONDS):
-            tick += 1
+        """The holder looks often: checkpoints in small portions do not keep live commits from the disk."""
+        due = time.monotonic() + ROUND_SECONDS
+        while not self._stop.wait(TICK_SECONDS if self._lock.held else ASK_SECONDS):
             # A failure here shows again in the caller's next write; until then there is nobody to tell.
             with suppress(LogError, apsw.Error, OSError):
                 if self._lock.take() and self._working.acquire(blocking=False):
                     try:
                         self._checkpoint()
-                        if tick % ROUND_TICKS == 0:
+                        if time.monotonic() >= due:
+                            due = time.monotonic() + ROUND_SECONDS
                             self._round(None)
                     finally:
                         self._working.release()
@@ -130,28 +143,54 @@ class Upkeep:
         for partition in entry.partitions:
             retain(self._database, entry.info, partition, now)
             if entry.info.compacts and (force or is_due(self._database, entry.info, partition, now)):
-                compact(self._database, entry.info, partition.id, now)
+                compact(self._database, entry.info, partition.id, now, self._breathe)
             else:
                 merge_small(self._database, partition)
+                self._breathe()
+
+    def _breathe(self) -> bool:
+        """Between two pieces of work: keep the WAL short. Whether to go on, which a close ends."""
+        self._checkpoint()
+        return not self._stop.is_set()
 
     def _shrink(self) -> None:
-        """Give free pages back to the file system, some at a time."""
+        """Give free pages back to the file system, some at a time. A few stay: they are used again soon."""
         while not self._stop.is_set():
             with self._database.write(sync=False) as connection:
-                free = connection.pragma("freelist_count")
-                if free > VACUUM_PAGES:
+                spare = max(VACUUM_PAGES, int(SPARE_SHARE * connection.pragma("page_count")))
+                left = connection.pragma("freelist_count") - spare
+                if left > 0:
                     connection.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
-            if free <= 2 * VACUUM_PAGES:
+            if left <= VACUUM_PAGES:
                 return
+            self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """Move the WAL into the file. Passive: waits for nobody, unless the WAL got far too long."""
+        """Move the WAL into the file, once it is long enough to be worth the syncs.
+
+        Passive, which waits for nobody. But commits go on meanwhile, and the WAL starts over only when all
+        of it was moved; so another pass moves what came during the one before, and takes less time. If
+        that does not help and the WAL gets far too long, writers are held off for a moment.
+        """
         if self._wal is None or not self._wal.exists():
             return
-        size = self._wal.stat().st_size
-        if size < WAL_SOFT_BYTES:
-            return
         if self._connection is None:
-            self._connection = self._database.connect()
-        mode = apsw.SQLITE_CHECKPOINT_PASSIVE if size < WAL_HARD_BYTES else apsw.SQLITE_CHECKPOINT_TRUNCATE
-        self._connection.wal_checkpoint(mode=mode)
+            self._connection = self._database.connect(busy_seconds=HOLD_OFF_SECONDS)
+            self._connection.pragma("data_version")  # looks at the WAL: before, SQLite cannot tell its length
+        pages = moved = 0
+        for _ in range(PASSES):
+            pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if pages * PAGE_SIZE < WAL_SOFT_BYTES or pages == moved:
+                return
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if pages * PAGE_SIZE >= self._hold_off_at:
+            self._hold_off(self._connection, pages)
+
+    def _hold_off(self, connection: apsw.Connection, pages: int) -> None:
+        """A checkpoint that keeps writers waiting. A reader that does not end is not waited for: the next
+        try comes when the WAL is twice as long."""
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+            self._hold_off_at = WAL_HARD_BYTES
+        except apsw.BusyError:
+            self._hold_off_at = 2 * pages * PAGE_SIZE

@@ -142,7 +142,8 @@ class SqliteWriter:
 
     def _spill(self) -> None:
         """Step 2: store the buffered pieces as pending, each in a transaction of its own, so that others
-        get their turn. Unsynced: the commit's own sync covers the bytes before it."""
+        get their turn. Unsynced: the commit's own sync covers the bytes before it. But most of them are
+        brought to the disk here, where nobody waits for it."""
         for partition, batches in self._buffers.items():
             for piece in pieces_of(batches):
                 reach("log.commit.2")
@@ -153,6 +154,7 @@ class SqliteWriter:
                         "INSERT INTO pending VALUES (?, ?, ?)", (batch_id, self._id, self._epoch)
                     )
                 self._spilled.setdefault(partition, []).append((batch_id, replace(piece, data=b"")))
+        self._database.settle()
         self._buffers = {}
         self._bytes = 0
 
