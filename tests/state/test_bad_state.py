@@ -107,6 +107,10 @@ def test_a_flipped_bit_in_a_value_is_never_read_as_another_value() -> None:
                 except StateError:
                     continue
             bench.state.drop()
+            loud = reopen(bench)
+            assert loud.discarded == ["a damaged row was found in it"]
+            assert dict(bench.store.all()) == rows, "it was rebuilt from the log"
+            bench.state.drop()
 
 
 def test_metadata_that_cannot_be_read_or_has_another_format_is_rebuilt_loudly() -> None:

@@ -9,7 +9,7 @@ from tests.state.bench import OUT, SELDOM, Bench
 from tests.state.faults import Failure, failing_at
 from tests.state.lives import COUNTS
 
-from tidegate.errors import FencedError
+from tidegate.errors import FencedError, LogError
 from tidegate.faultpoints import installed
 from tidegate.types import TopicPartition
 
@@ -64,9 +64,10 @@ def test_one_failing_task_takes_the_others_of_its_slot_along(folder: Path) -> No
     for task in (healthy, failing):
         task.put(COUNTS, "ada", 2)
         task.emit(b"ada", b"2")
-    failing.put(COUNTS, "x" * 2_000_000, 3)  # more than the changelog takes
-    with pytest.raises(Exception, match="record-too-large"):
+    failing.emit(b"ada", b"more than the topic takes" * 100_000)
+    with pytest.raises(LogError) as error:
         slot.commit()
+    assert error.value.code == "record-too-large"
     slot.writer.abort()
     slot.drop()
     again = bench.slot()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ FORMAT = 1
 FIRST_MAP_BYTES = 256 << 20
 _META_DB = b":meta"
 _META_KEY = b"metadata"
+DAMAGED = "damaged"
 _SPARE_BYTES = 32 << 20
 _GROWTH = 3
 
@@ -132,6 +134,11 @@ class Environment:
             with in_our_words(self.folder):
                 self._env.set_mapsize(wanted)
 
+    def damaged(self) -> None:
+        """Remember, over a crash too, that this folder must be rebuilt."""
+        with suppress(OSError):
+            (self.folder / DAMAGED).touch()
+
     def touched(self, size: int) -> None:
         """Tell that rows of this size were written to the transaction: scans that are open end."""
         self._applied += size
@@ -162,7 +169,10 @@ class Environment:
             _open_here.discard(self.folder)
 
     def _check_whole(self) -> None:
-        """A file that was cut short would end the process at the first read behind its end."""
+        """A file that was cut short would end the process at the first read behind its end. One in which a
+        damaged row was found before is not trusted again."""
+        if (self.folder / DAMAGED).exists():
+            raise StateError("corrupt-state", "a damaged row was found in it", "it is rebuilt from the log")
         wanted = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
         if (self.folder / "data.mdb").stat().st_size < wanted:
             raise StateError("corrupt-state", "the state's file is cut short", "it is rebuilt from the log")
@@ -185,6 +195,9 @@ class ReadOnlyEnvironment:
         with in_our_words(folder):
             self._env: Any = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
             self.txn: Any = self._env.begin()
+
+    def damaged(self) -> None:
+        """Nothing to remember: who only looks changes nothing."""
 
     def touched(self, size: int) -> None:
         raise StateError("read-only", f"{size} bytes cannot be written here", "this is a bug: report it")

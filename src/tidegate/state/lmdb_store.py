@@ -49,6 +49,8 @@ class Transaction(Protocol):
 
     def touched(self, size: int) -> None: ...
 
+    def damaged(self) -> None: ...
+
 
 class LmdbStore:
     """A bytes store on LMDB. With `end_of` a second database keeps the rows by their end time."""
@@ -68,12 +70,21 @@ class LmdbStore:
     def get(self, key: bytes) -> bytes | None:
         stored = self._stored(key)
         sealed: bytes | None = self._environment.txn.get(stored, None, self._database)
-        return None if sealed is None else self._value(stored, sealed)
+        if sealed is None:
+            return None
+        value = sealed[:-4]
+        if crc32(value, crc32(stored)) != int.from_bytes(sealed[-4:], "little"):
+            raise self._damaged()
+        return value if len(stored) <= self._longest_short else _unpack(value)[1]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         stored = [self._stored(key) for key in keys]
         found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
-        return [self._value(at, found[at]) if at in found else None for at in stored]
+        values = (None if at not in found else self._unsealed(at, found[at]) for at in stored)
+        return [
+            value if value is None or len(at) <= self._longest_short else _unpack(value)[1]
+            for at, value in zip(stored, values, strict=True)
+        ]
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
@@ -89,15 +100,19 @@ class LmdbStore:
 
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
         newest = dict(rows)
-        stored_rows = [(self._stored(key), key, value) for key, value in newest.items()]
-        deletes = [stored for stored, _, value in stored_rows if value is None]
-        puts = [
-            (stored, self._sealed(stored, key, value))
-            for stored, key, value in stored_rows
-            if value is not None
-        ]
+        place, limit = self._stored, self._longest_short
+        puts: list[tuple[bytes, bytes]] = []
+        deletes: list[bytes] = []
+        size = 0
+        for key, value in newest.items():
+            stored = place(key)
+            if value is None:
+                deletes.append(stored)
+                continue
+            whole = value if len(stored) <= limit else _pack(key[: len(key) - self._suffix], value)
+            size += len(stored) + len(whole) + 20
+            puts.append((stored, whole + crc32(whole, crc32(stored)).to_bytes(4, "little")))
         puts.sort()
-        size = sum(len(stored) + len(sealed) + 16 for stored, sealed in puts) + 16 * len(deletes)
         with in_our_words(self._environment.folder):
             txn = self._environment.txn
             txn.cursor(db=self._database).putmulti(puts)
@@ -175,24 +190,19 @@ class LmdbStore:
         for (key, suffix), value in found:
             yield key + suffix, value
 
-    def _sealed(self, stored: bytes, key: bytes, value: bytes) -> bytes:
-        if len(stored) > self._longest_short:
-            value = _pack(key[: len(key) - self._suffix], value)
-        return value + crc32(stored + value).to_bytes(4, "little")
-
-    def _value(self, stored: bytes, sealed: bytes) -> bytes:
-        value = self._unsealed(stored, sealed)
-        return value if len(stored) <= self._longest_short else _unpack(value)[1]
-
     def _unsealed(self, stored: bytes, sealed: bytes) -> bytes:
         value = sealed[:-4]
-        if crc32(stored + value) != int.from_bytes(sealed[-4:], "little"):
-            raise StateError(
-                "corrupt-state",
-                f"a row of store {self._name!r} does not match its checksum",
-                "close the task and open it again: the store is rebuilt from the log",
-            )
+        if crc32(value, crc32(stored)) != int.from_bytes(sealed[-4:], "little"):
+            raise self._damaged()
         return value
+
+    def _damaged(self) -> StateError:
+        self._environment.damaged()
+        return StateError(
+            "corrupt-state",
+            f"a row of store {self._name!r} does not match its checksum",
+            "close the task and open it again: the store is rebuilt from the log",
+        )
 
 
 def _places(suffix: int) -> Callable[[bytes], bytes]:

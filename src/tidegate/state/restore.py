@@ -13,10 +13,11 @@ from tidegate.errors import StateError
 from tidegate.faultpoints import reach
 from tidegate.log.positions import Position
 from tidegate.log.protocol import Fetched, Log, Reader
-from tidegate.state.changelog import to_rows
+from tidegate.state.changelog import by_key, to_rows
 from tidegate.state.environment import FORMAT as METADATA_FORMAT
 from tidegate.state.environment import Environment, Metadata, copy_environment, is_open_here
 from tidegate.state.folders import TaskFolder, claim, empty, remove_older
+from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, Status
 from tidegate.state.protocol import QuietListener, RestoreListener
 from tidegate.state.trust import InLog, OnDisk, reason_to_discard
@@ -308,9 +309,12 @@ class Restore:
         manager = self._manager
         manager.make_room(batch.nbytes)
         reach("restore.4")
+        inner = manager.inner(store)
+        if isinstance(inner, LmdbStore):
+            batch = by_key(batch)
         rows = to_rows(batch, next(b.layout for b in manager.builders() if b.name == store))
         offset = min(int(fetched.next), target)
-        manager.inner(store).apply(rows, manager.token(store, self._committed))
+        inner.apply(rows, manager.token(store, self._committed))
         manager.offsets[store] = offset
         self._totals[store] = self._totals.get(store, 0) + len(rows)
         self._listener.on_batch(store, fetched.partition.partition, offset, len(rows))

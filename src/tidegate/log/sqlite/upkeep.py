@@ -33,7 +33,7 @@ TICK_SECONDS = 0.05
 ASK_SECONDS = 0.25
 ROUND_SECONDS = 5.0
 VACUUM_PAGES = 64
-SPARE_SHARE = 1 / 16
+SPARE_PAGES, SPARE_SHARE = 16, 1 / 16
 
 
 class UpkeepLock:
@@ -157,10 +157,10 @@ class Upkeep:
         """Give free pages back to the file system, some at a time. A few stay: they are used again soon."""
         while not self._stop.is_set():
             with self._database.write(sync=False) as connection:
-                spare = max(VACUUM_PAGES, int(SPARE_SHARE * connection.pragma("page_count")))
+                spare = max(SPARE_PAGES, int(SPARE_SHARE * connection.pragma("page_count")))
                 left = connection.pragma("freelist_count") - spare
                 if left > 0:
-                    connection.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+                    connection.execute(f"PRAGMA incremental_vacuum({min(left, VACUUM_PAGES)})").fetchall()
             if left <= VACUUM_PAGES:
                 return
             self._checkpoint()
