@@ -1,0 +1,17 @@
+"""A seeded simulator: tasks, slots, crashes and zombies in one thread, held against a plain-Python oracle.
+
+    from tidegate.testing.simulator import simulate
+    print(simulate(17))                             # or: python -m tidegate.testing.simulator 17
+
+A seed draws a small world (a log, some tasks and stores) and a few dozen actions: work, commits and restores
+that are interrupted at their numbered steps, zombies that go on, lost folders, clocks that jump, compaction.
+Real are the stores, the changelogs, the restore, the commit and the embedded log; virtual are time, the death
+of a process (`StateManager.drop` loses what is not on disk) and, in most seeds, the log (`model_log.py`).
+"""
+
+from __future__ import annotations
+
+from tidegate.testing.simulator.run import STEPS, Trace, simulate, simulate_all
+from tidegate.testing.simulator.violation import Violation
+
+__all__ = ["STEPS", "Trace", "Violation", "simulate", "simulate_all"]

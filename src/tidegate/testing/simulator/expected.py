@@ -1,0 +1,42 @@
+"""What the stores of a task must hold, as plain Python says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.state.key_value import Stamped
+from tidegate.testing.simulator.program import LRU_CAPACITY, WINDOW_MS, WINDOW_RETENTION_MS, Op
+
+
+class Expected:
+    """The fold of a task's inputs, one after the other."""
+
+    def __init__(self) -> None:
+        self.stream_time = -1
+        self._rows: dict[str, dict[Any, Any]] = {}
+
+    def take(self, op: Op, timestamp: int, value: str) -> None:
+        """One more input, and the value that it wrote if it did."""
+        self.stream_time = max(self.stream_time, timestamp)
+        if op.action == "fail":
+            return
+        rows = self._rows.setdefault(op.store, {})
+        place = (op.key, op.start) if op.store == "windows" else op.key
+        if op.store == "windows" and op.start < self._first_window():
+            return
+        rows.pop(place, None)
+        if op.action == "put":
+            rows[place] = Stamped(value, timestamp) if op.store == "stamped" else value
+        if op.store == "few" and len(rows) > LRU_CAPACITY:
+            del rows[next(iter(rows))]
+
+    def rows(self, store: str) -> dict[Any, Any]:
+        """What is visible in a store."""
+        found = self._rows.get(store, {})
+        if store != "windows":
+            return found
+        first = self._first_window()
+        return {place: value for place, value in found.items() if place[1] >= first}
+
+    def _first_window(self) -> int:
+        return self.stream_time - WINDOW_RETENTION_MS - WINDOW_MS + 1

@@ -1,0 +1,70 @@
+"""What the simulator found, each as the shortest story that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tidegate.testing.simulator.faults import Faults
+from tidegate.testing.simulator.options import Options
+from tidegate.testing.simulator.program import DELETE_RETENTION_MS, Op, changelog
+from tidegate.testing.simulator.run import fast_folder
+from tidegate.testing.simulator.slot import EAGER, Slot
+from tidegate.testing.simulator.world import World
+
+SLEPT = "it slept longer than tombstones are sure to be kept"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with fast_folder() as root:
+        world = World(Options(partitions=1, stores=("plain", "few")), root, Faults())
+        world.plan([([0], 0)])
+        yield world
+        world.close()
+
+
+def put(key: str, store: str = "plain") -> Op:
+    return Op(store, key, "put")
+
+
+def run(world: World, slot: Slot, *ops: Op) -> None:
+    world.finish(slot)
+    world.produce(0, [(op, 0) for op in ops])
+    slot.process(0, len(ops))
+    world.commit(slot, EAGER)
+
+
+def test_a_slot_that_slept_before_its_restore_does_not_make_its_folder_look_young(world: World) -> None:
+    """It read the position, slept, and opened its folder late: the store is as old as the position was read.
+    Taken for as young as the restore, it kept a key whose tombstone had gone in the meantime."""
+    first = world.slots[0]
+    run(world, first, put("k0"))
+    first.die()
+    sleeper = world.restart(0)
+    other = world.restart(0, host=1)
+    run(world, other, Op("plain", "k0", "delete"))
+    world.compact(changelog("plain"))
+    world.clock.advance(DELETE_RETENTION_MS * 7 // 10)
+    world.finish(sleeper)
+    sleeper.close()
+    world.clock.advance(DELETE_RETENTION_MS * 4 // 10)
+    world.compact(changelog("plain"))
+    other.die()
+    world.finish(world.restart(0, host=0))
+    assert world.discards[SLEPT] == 1
+
+
+def test_an_lru_store_evicts_by_the_last_write_also_after_a_restore(world: World) -> None:
+    """A key that is written twice between two commits stands where its last write was."""
+    slot = world.slots[0]
+    run(world, slot, put("k1", "few"), put("k3", "few"), put("k1", "few"))
+    slot.die()
+    run(world, world.restart(0), put("k0", "few"))
+
+
+def test_an_lru_store_forgets_the_recency_of_a_record_that_failed(world: World) -> None:
+    """What a record did that failed never was: the key stands where it stood."""
+    slot = world.slots[0]
+    run(world, slot, put("k1", "few"), put("k2", "few"), Op("few", "k1", "fail"), put("k0", "few"))
