@@ -33,7 +33,7 @@ from tidegate.log.sqlite.writer import SqliteWriter
 
 def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
     """Transactions until told to stop, or fenced."""
-    upkeep.ROUND_TICKS = 4  # a round each second, so that several fall into a test
+    upkeep.ROUND_SECONDS = 1.0  # so that several rounds fall into a test
     journal = appender(journal_path)
     stop = obey_parent()
     with closing(SqliteLog(path, spill_bytes=SPILL_BYTES)) as log, closing(log.writer(writer_id)) as writer:

@@ -1,0 +1,338 @@
+"""Four writers and four readers on one file, killed at random moments and started again.
+
+A transaction puts records into several partitions of several topics; who acknowledged what is in the
+writers' journals, who saw what in the readers' lines, and what is there at the end in the log. The checks
+compare the three: I1, I2, I3, I5 and I8, order per writer, and that offsets told by flush came true.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.log.anatomy import check_batches, check_tiles, stored
+from tests.log.reader_process import checksum, transaction_of
+from tests.log.workload import EVERYWHERE, FENCED, TOPICS, WRITERS, plan_of, row_of, sort_key
+
+from tidegate.log.reads import read_to_end
+from tidegate.log.records import ReadRow, rows_of
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.types import Offset, TopicPartition
+
+ROOT = Path(__file__).parents[2]
+SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or (60 if os.environ.get("TIDEGATE_SOAK") else 20))
+READERS = ["r0", "r1", "r2", "r3"]
+PATIENCE = 60.0
+
+Contents = dict[TopicPartition, list[ReadRow]]
+
+
+class Child:
+    """A process that we started. It dies with us: its standard input ends."""
+
+    def __init__(self, folder: Path, name: str, run: int) -> None:
+        self.name, self.run = name, run
+        self.journal = folder / f"{name}.{run}.journal"
+        self._errors = folder / f"{name}.{run}.errors"
+        log = str(folder / "log.db")
+        if name in WRITERS:
+            command = ["tests.log.writer_process", log, name, str(run), str(self.journal)]
+        else:
+            command = ["tests.log.reader_process", log, str(folder / f"{name}.lines"), str(self.journal)]
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command], cwd=ROOT, stdin=subprocess.PIPE, stderr=errors
+            )
+
+    def signal(self, number: int) -> None:
+        """Only to a process that was not reaped yet: its id cannot belong to another."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+
+    def stop(self) -> None:
+        """Ask it to come to an end."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(b"stop\n")
+            self.process.stdin.flush()
+
+    def end(self, *expected: int) -> None:
+        """Wait for it, and see that it ended as expected."""
+        code = self.process.wait(PATIENCE)
+        self.hang_up()
+        assert code in expected, f"{self.name}.{self.run} left with {code}:\n{self._errors.read_text()}"
+
+    def hang_up(self) -> None:
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def words(self) -> list[list[str]]:
+        """The lines of its journal."""
+        text = self.journal.read_text() if self.journal.exists() else ""
+        return [line.split() for line in text.splitlines()]
+
+    def has_said(self, word: str) -> bool:
+        return any(line[0] == word for line in self.words())
+
+    def await_word(self, word: str, seconds: float) -> None:
+        """Until the journal has the word, the process is gone, or time is up."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.process.poll() is None and not self.has_said(word):
+            time.sleep(0.01)
+
+
+@dataclass
+class Crowd:
+    """All processes, and what is done to them."""
+
+    folder: Path
+    dice: random.Random
+    live: dict[str, Child] = field(default_factory=dict)
+    leaving: list[tuple[Child, list[int]]] = field(default_factory=list)
+    ended: list[Child] = field(default_factory=list)
+    runs: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def start(self, name: str) -> Child:
+        self.runs[name] += 1
+        self.live[name] = Child(self.folder, name, self.runs[name])
+        return self.live[name]
+
+    def step(self) -> None:
+        """Wait a little, then do something to somebody, mostly to one that got as far as to do something
+        itself."""
+        time.sleep(self.dice.uniform(0.05, 0.3))
+        name = self.dice.choice([*WRITERS, *WRITERS, *READERS])
+        roll = self.dice.random()
+        if not self.live[name].has_said("open"):
+            if roll < 0.1:
+                self.kill(name)
+        elif roll < 0.05:
+            self.kill(*self.live)
+        elif roll < 0.15:
+            self.restart(name)
+        elif roll < 0.45 and name in WRITERS:
+            self.replace(name, asleep=roll < 0.3)
+        else:
+            self.kill(name)
+        self.bury([one for one in self.leaving if one[0].process.poll() is not None])
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL, then start again: a writer with the same id, a reader from its last line."""
+        gone = [self.live.pop(name) for name in names]
+        for child in gone:
+            child.signal(signal.SIGKILL)
+        for child in gone:
+            self.bury([(child, [-signal.SIGKILL])])
+            self.start(child.name)
+        self.counts["kills"] += len(gone)
+
+    def restart(self, name: str) -> None:
+        """One process comes to its end while the next one starts."""
+        old = self.live[name]
+        old.stop()
+        self.leaving.append((old, [0, FENCED] if name in WRITERS else [0]))
+        if name in READERS:
+            self.bury([self.leaving[-1]])
+        self.start(name)
+        self.counts["restarts"] += 1
+
+    def replace(self, name: str, *, asleep: bool) -> None:
+        """Start a second holder of a live id. The first one works on, or sleeps and wakes up late."""
+        old = self.live[name]
+        self.leaving.append((old, [FENCED]))
+        if asleep:
+            old.signal(signal.SIGSTOP)
+        new = self.start(name)
+        if asleep:
+            # The sleeper may hold the lock of the file: then nobody gets on before it wakes up.
+            new.await_word("ack", 2.0)
+            old.signal(signal.SIGCONT)
+        self.counts["zombies"] += 1
+
+    def bury(self, leaving: list[tuple[Child, list[int]]]) -> None:
+        """Wait for processes that must end, as expected."""
+        for child, codes in leaving:
+            child.end(*codes)
+            self.ended.append(child)
+        self.leaving = [one for one in self.leaving if one not in leaving]
+
+    def finish(self) -> None:
+        """Let everybody come to an end: writers first, so that the readers can read all."""
+        for names in (WRITERS, READERS):
+            for name in names:
+                self.live[name].stop()
+            self.bury([*self.leaving, *((self.live.pop(name), [0]) for name in names)])
+
+    def kill_all(self) -> None:
+        """Nobody is left, whatever happened."""
+        for child in [*self.live.values(), *(child for child, _ in self.leaving)]:
+            child.signal(signal.SIGKILL)
+            child.process.wait()
+            child.hang_up()
+
+    def said(self, word: str) -> Iterator[str]:
+        """The transactions of which a writer journaled this word."""
+        for child in self.ended:
+            for line in child.words():
+                if line[0] == word:
+                    yield f"{child.name}.{child.run}.{line[1]}"
+
+
+def read_all(log: SqliteLog) -> Contents:
+    found: Contents = {partition: [] for partition in EVERYWHERE}
+    for fetched in read_to_end(log, dict.fromkeys(EVERYWHERE, Offset(0))):
+        found[fetched.partition] += rows_of(fetched.batch)
+    return found
+
+
+def check_transactions(contents: Contents, crowd: Crowd) -> None:
+    """I1, I2, I3, I8: each transaction is in all its partitions, once, byte for byte, or in none."""
+    indices: dict[str, dict[TopicPartition, int]] = defaultdict(lambda: defaultdict(int))
+    for partition, rows in contents.items():
+        if partition.topic == "table":
+            continue
+        for row in rows:
+            name = transaction_of(row)
+            index = indices[name][partition]
+            claim = row.offset if partition.topic == "changelog" else None
+            expected = row_of(plan_of(name), partition, index, claim, row.timestamp)
+            assert (row.key, row.value) == (expected.key, expected.value), f"{partition} {row.offset}: {name}"
+            indices[name][partition] += 1
+    for name, found in indices.items():
+        assert not plan_of(name).aborts, f"{name} was aborted and shows"
+        assert found == plan_of(name).counts, f"{name} shows in part"
+    acknowledged = set(crowd.said("ack"))
+    assert acknowledged <= indices.keys(), f"lost: {sorted(acknowledged - indices.keys())[:5]}"
+    for name in crowd.said("fenced"):
+        writer, run, number = name.split(".")
+        late = [f"{writer}.{run}.{later}" for later in range(int(number), int(number) + 4)]
+        assert not indices.keys() & set(late), f"{name} was fenced and shows"
+    crowd.counts["transactions"] = len(indices)
+    crowd.counts["acknowledged"] = len(acknowledged)
+    crowd.counts["spilled"] = sum(plan_of(name).is_big for name in indices)
+    crowd.counts["records"] = sum(len(rows) for rows in contents.values())
+
+
+def check_order(contents: Contents) -> None:
+    """I5 and order: offsets rise, without holes in event topics; each writer's transactions stay in order,
+    which also says that no older holder of an id wrote after a newer one."""
+    for partition, rows in contents.items():
+        if partition.topic == "table":
+            assert all(left.offset < right.offset for left, right in pairwise(rows))
+        else:
+            assert [row.offset for row in rows] == list(range(len(rows)))
+        by_writer: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for row in rows:
+            name = transaction_of(row)
+            by_writer[name.split(".")[0]].append(sort_key(name))
+        assert all(keys == sorted(keys) for keys in by_writer.values()), f"{partition} is out of order"
+
+
+def check_table(contents: Contents) -> None:
+    """The newest record of each key is that of the last transaction which wrote it."""
+    shown = {transaction_of(row) for one, rows in contents.items() if one.topic == "orders" for row in rows}
+    shown |= {transaction_of(row) for one, rows in contents.items() if one.topic == "audit" for row in rows}
+    expected: dict[tuple[TopicPartition, bytes | None], tuple[str, bytes | None]] = {}
+    for name in sorted(shown, key=sort_key):
+        for target, key, value in plan_of(name).rows:
+            expected[target, key] = (name, value)
+    found = {
+        (partition, row.key): (transaction_of(row), row.value)
+        for partition, rows in contents.items()
+        if partition.topic == "table"
+        for row in rows
+    }
+    assert found == expected
+
+
+def check_reader(lines: list[str], contents: Contents, seen: dict[tuple[str, str, int], str]) -> int:
+    """I2, I3, I5: one reader saw each record once, in order, the same bytes as all others, to the end; and
+    whenever it had all that there was, no transaction in part. How many such moments there were."""
+    stands = dict.fromkeys(EVERYWHERE, -1)
+    parts: dict[str, int] = defaultdict(int)
+    moments = 0
+    for line in lines:
+        if line == "=":
+            assert not parts, f"seen in part: {dict(parts)}"
+            moments += 1
+            continue
+        topic, number, offset_text, what = line.split(" ", 3)
+        partition, offset = TopicPartition(topic, int(number)), int(offset_text)
+        assert seen.setdefault((topic, number, offset), what) == what, f"{partition} {offset} changed"
+        assert offset == stands[partition] + 1 or (topic == "table" and offset > stands[partition])
+        stands[partition] = offset
+        if topic != "table":
+            name = what.split()[1]
+            left = parts.pop(name, sum(plan_of(name).counts.values())) - 1
+            if left:
+                parts[name] = left
+    assert stands == {partition: rows[-1].offset for partition, rows in contents.items()}
+    return moments
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_repeated_or_torn_when_processes_are_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed = random.randrange(2**32)
+    with closing(SqliteLog(tmp_path / "log.db", upkeep=False)) as log:
+        for spec in TOPICS:
+            log.create(spec)
+    crowd = Crowd(tmp_path, random.Random(seed))
+    try:
+        for name in [*WRITERS, *READERS]:
+            crowd.start(name)
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            crowd.step()
+        crowd.finish()
+    finally:
+        crowd.kill_all()
+
+    with closing(SqliteLog(tmp_path / "log.db", upkeep=False)) as log:
+        contents = read_all(log)
+        check_transactions(contents, crowd)
+        check_order(contents)
+        check_table(contents)
+        seen: dict[tuple[str, str, int], str] = {
+            (partition.topic, str(partition.partition), row.offset): f"{checksum(row)} {transaction_of(row)}"
+            for partition, rows in contents.items()
+            for row in rows
+        }
+        for name in READERS:
+            lines = (tmp_path / f"{name}.lines").read_text().splitlines()
+            crowd.counts["moments"] += check_reader(lines, contents, seen)
+        check_end(log, contents, crowd)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{SECONDS:.0f} s, seed {seed}: {dict(crowd.counts)}\n")
+
+
+def check_end(log: SqliteLog, contents: Contents, crowd: Crowd) -> None:
+    """Upkeep changes nothing that counts, and leaves nothing behind."""
+    crowd.counts["compacted"] = sum(
+        one.row.clean for partition, one in stored(log).items() if partition.topic == "table"
+    )
+    assert crowd.counts["compacted"], "no process compacted the table"
+    for writer_id in WRITERS:
+        log.writer(writer_id).close()
+    log.upkeep()
+    log.compact("table")
+    for partition, one in stored(log).items():
+        check_tiles(partition, one)
+    assert check_batches(log) == 0
+    after = read_all(log)
+    check_table(after)
+    assert all(after[one] == rows for one, rows in contents.items() if one.topic != "table")
