@@ -31,7 +31,7 @@ class PlainTable:
             ("page_size", PAGE_SIZE),
             ("journal_mode", "WAL"),
             ("synchronous", "FULL"),
-            ("wal_autocheckpoint", 0),
+            ("wal_autocheckpoint", 1000),
             ("cache_size", -8192),
         ):
             self._connection.pragma(name, value)

@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-c", "from tidegate.cli.main import main; main()"]
-WAIT = 60
+WAIT = 180
 
 
 def start(folder: Path, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
@@ -27,7 +27,13 @@ def start(folder: Path, *arguments: str, **environ: str) -> subprocess.Popen[byt
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - nothing but a signal is set
     )
+
+
+def _hear_ctrl_c() -> None:
+    """A suite that was started in the background of a shell ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(folder: Path, *arguments: str, stdin: bytes = b"", **environ: str) -> tuple[int, bytes, bytes]:
@@ -98,7 +104,10 @@ def test_ctrl_c_ends_it_quietly(folder: Path) -> None:
     tail.stdout.readline()
     time.sleep(0.3)
     tail.send_signal(signal.SIGINT)
-    out, err = tail.communicate(timeout=WAIT)
+    try:
+        out, err = tail.communicate(timeout=WAIT)
+    finally:
+        tail.kill()
     assert (tail.returncode, out, err) == (130, b"", b"")
 
 

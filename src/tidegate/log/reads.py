@@ -34,7 +34,7 @@ def read_between(
             for fetched in reader.poll(POLL_SECONDS):
                 batch = fetched.batch
                 if fetched.next > end:
-                    batch = batch.filter(pc.less(batch.column(0), end))
+                    batch = batch.filter(pc.less(batch.column(0), pa.scalar(end, pa.int64())))
                 if batch.num_rows:
                     yield batch
                 deadline = time.monotonic() + patience

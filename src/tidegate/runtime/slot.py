@@ -37,7 +37,10 @@ class Slot:
         positions: dict[TaskId, Position],
         clock: Clock,
         listener: RestoreListener | None = None,
+        *,
+        read_at: int | None = None,
     ) -> None:
+        """`read_at` is a wall time from before the positions were read."""
         self._app = app
         self._log = log
         self._writer = writer
@@ -45,7 +48,8 @@ class Slot:
         self._positions = positions
         self._reader: Reader | None = None
         self._restoring = {
-            task.id: (task, Restore(task.state, log, positions[task.id], listener)) for task in tasks
+            task.id: (task, Restore(task.state, log, positions[task.id], listener, read_at=read_at))
+            for task in tasks
         }
         self._running: dict[TaskId, StreamTask] = {}
         self._owners: dict[TopicPartition, StreamTask] = {}

@@ -85,12 +85,13 @@ class Run:
             write_control(driver, app, {f"plan/{ROLE}": plan}, clock.now())
             driver.commit()
         opened = [self.log.writer(writer) for writer in writers]
+        read_at = clock.now()
         positions = read_positions(self.log, app)
         slots = []
         for number, slot_writer in enumerate(opened):
             mine = self.tasks()[number::count]
             tasks = [self.task(sub, task, state_dir, epoch, limits) for sub, task in mine]
-            slots.append(Slot(app, self.log, slot_writer, tasks, positions, clock, listener))
+            slots.append(Slot(app, self.log, slot_writer, tasks, positions, clock, listener, read_at=read_at))
         return slots
 
     def task(

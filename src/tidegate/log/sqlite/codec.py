@@ -50,7 +50,7 @@ def encode(batch: pa.RecordBatch) -> Encoded:
 
 def encode_sparse(batch: pa.RecordBatch, base: int) -> Encoded:
     """A batch that was read (READ_SCHEMA) and kept in part; `base` is the first offset of its span."""
-    distance = pc.subtract(batch.column(0), base)
+    distance = pc.subtract(batch.column(0), pa.scalar(base, pa.int64()))
     columns = [distance, *batch.columns[1:]]
     return _encode(pa.RecordBatch.from_arrays(columns, schema=_SCHEMAS[SPARSE | WITH_HEADERS]), SPARSE)
 
@@ -88,7 +88,11 @@ def decode(data: bytes, kind: int, raw: int, base: int) -> pa.RecordBatch:
         buffer = (_zstd if kind & ZSTD else _lz4).decompress(buffer, decompressed_size=raw)
     batch = pa.ipc.read_record_batch(buffer, _SCHEMAS[kind & (SPARSE | WITH_HEADERS)])
     columns = batch.columns
-    offsets = pc.add(columns.pop(0), base) if kind & SPARSE else pa.arange(base, base + batch.num_rows)
+    offsets = (
+        pc.add(columns.pop(0), pa.scalar(base, pa.int64()))
+        if kind & SPARSE
+        else pa.arange(base, base + batch.num_rows)
+    )
     if not kind & WITH_HEADERS:
         columns.append(pa.nulls(batch.num_rows, HEADERS_TYPE))
     return pa.RecordBatch.from_arrays([offsets, *columns], schema=READ_SCHEMA)

@@ -146,7 +146,7 @@ class SqliteReader:
         position = self._positions[partition]
         batch = pa.concat_batches([decode_span(span, data) for span, data in spans])
         if spans[0][0].base < position:
-            batch = batch.filter(pc.greater_equal(batch.column(0), position))
+            batch = batch.filter(pc.greater_equal(batch.column(0), pa.scalar(position, pa.int64())))
         behind = spans[-1][0].last + 1
         self._positions[partition] = behind
         if behind == end:

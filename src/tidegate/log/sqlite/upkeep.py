@@ -26,7 +26,7 @@ from tidegate.log.sqlite.retention import retain, sweep_deleted
 from tidegate.log.sqlite.words import in_our_words
 
 WAL_SOFT_BYTES = 4 << 20
-WAL_HARD_BYTES = 32 << 20
+WAL_HARD_BYTES = 8 << 20
 PASSES = 4
 HOLD_OFF_SECONDS = 0.05
 TICK_SECONDS = 0.05
