@@ -156,27 +156,32 @@ class Restore:
     def _attach(self, folder: TaskFolder) -> Metadata | None:
         """Open the environment; what is garbled or not this task's is thrown away first."""
         manager = self._manager
-        reason: str | None
-        try:
-            environment = self._environment(folder.path)
-            try:
-                metadata = environment.metadata()
-                reason = self._foreign(metadata)
-            except StateError as error:
-                reason = error.message
-            if reason is not None:
-                environment.close()
-        except StateError as error:
-            if error.code not in ("corrupt-state", "bad-metadata"):
-                raise
-            reason = error.message
-        if reason is not None:
+        environment, metadata, reason = self._opened(folder.path)
+        if environment is None:
             for builder in manager.builders():
                 self._listener.on_discard(builder.name, manager.owner.task.partition, reason)
             empty(folder)
-            environment, metadata = self._environment(folder.path), None
+            environment = self._environment(folder.path)
         manager.attach(folder, environment)
         return metadata
+
+    def _opened(self, path: Path) -> tuple[Environment | None, Metadata | None, str]:
+        """The environment with what it says of itself; or none, and why it cannot be continued."""
+        environment: Environment | None = None
+        try:
+            environment = self._environment(path)
+            metadata = environment.metadata()
+        except StateError as error:
+            if environment is not None:
+                environment.close()
+            if error.code not in ("corrupt-state", "bad-metadata"):
+                raise
+            return None, None, error.message
+        reason = self._foreign(metadata)
+        if reason is not None:
+            environment.close()
+            return None, None, reason
+        return environment, metadata, ""
 
     def _environment(self, path: Path) -> Environment:
         limits = self._manager.limits
