@@ -78,7 +78,7 @@ drafts = st.tuples(
 few = st.lists(drafts, min_size=1, max_size=5)
 many = st.tuples(few, st.integers(8, 16)).map(lambda two: two[0] * two[1])
 # A step of a transaction: append rows to a partition, or flush it.
-steps = st.lists(st.tuples(anyone, st.one_of(few, few, many, st.none())), min_size=1, max_size=4)
+steps = st.lists(st.tuples(anyone, st.one_of(few, many, st.none())), min_size=1, max_size=4)
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -241,8 +241,9 @@ class LogMachine(RuleBasedStateMachine):
 
     # Upkeep.
 
-    @rule(pause=pauses)
-    def upkeep(self, pause: int) -> None:
+    @rule(where=anyone, batches=st.lists(few, max_size=5), pause=pauses)
+    def upkeep(self, where: int, batches: list[list[Draft]], pause: int) -> None:
+        self.append_plainly(where, 0, batches)
         self.clock.advance(pause)
         self.pair.upkeep()
 
