@@ -10,11 +10,14 @@ from unittest import mock
 
 import apsw
 import pytest
+from tests.log.anatomy import stored
 from tests.log.pair import Pair, at_step, crash, outcome
 
 from tidegate.clock import ManualClock
 from tidegate.log.records import Row, rows_of, to_batch
-from tidegate.log.sqlite import file_check
+from tidegate.log.sqlite import compact, file_check
+from tidegate.log.sqlite.append import load_partition
+from tidegate.log.sqlite.layout import PartitionRow
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.types import Offset, TopicPartition
@@ -74,10 +77,40 @@ def test_a_retention_of_tombstones_without_end_is_no_overflow(pair: Pair, clock:
 
 
 def test_a_compaction_ends_though_a_purge_takes_everything(pair: Pair, clock: ManualClock) -> None:
-    for number in range(3):
-        pair.append_plainly(0, TABLE, [Row(b"a", os.urandom(700_000), clock.now() + number)])
-    with at_step("log.compact.2", 1, lambda: pair.purge(1, TABLE, 1.0)):
+    for _ in range(4):
+        pair.append_plainly(0, TABLE, [Row(b"a", os.urandom(700_000), clock.now())])
+    pages = iter(range(100))
+
+    def load_after_a_purge(connection: apsw.Connection, partition_id: int) -> PartitionRow:
+        if next(pages) == 2:
+            pair.purge(1, TABLE, 1.0)
+        return load_partition(connection, partition_id)
+
+    with mock.patch.object(compact, "load_partition", load_after_a_purge):
         pair.compact_in_trouble("table")
+    assert next(pages) > 3
+
+
+def test_merging_does_not_make_tombstones_older(pair: Pair, clock: ManualClock) -> None:
+    for number in range(40):
+        pair.append_plainly(0, TABLE, some(clock, f"key {number}", value=None if number % 2 else b"value"))
+    pair.upkeep()
+    assert len(stored(pair.logs[0])[TABLE].spans) == 1
+    for _ in range(3):
+        pair.compact("table")
+        clock.advance(4000)
+
+
+def test_upkeep_goes_on_though_a_topic_is_deleted_meanwhile(pair: Pair, clock: ManualClock) -> None:
+    """The table is deleted while its tombstones go; the topic behind it still gets its turn."""
+    pair.create(0, TopicSpec("very-short", 1, {"retention.ms": "1"}))
+    pair.append_plainly(0, TABLE, some(clock, "a", value=None))
+    pair.append_plainly(0, TopicPartition("very-short", 0), some(clock, "b"))
+    pair.compact("table")
+    clock.advance(20_000)
+    with at_step("log.compact.2", 1, lambda: pair.delete(1, "table")):
+        pair.logs[0].upkeep()
+    pair.oracle.partition(TopicPartition("very-short", 0)).cut(1)
 
 
 def test_a_transaction_does_not_reach_the_successor_of_its_topic(pair: Pair, clock: ManualClock) -> None:

@@ -35,7 +35,6 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.types import TopicPartition
 
-SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
 SPILL_BYTES = 1500
 SMALL: list[tuple[Any, str, int]] = [
     (append, "PIECE_BYTES", 600),
@@ -78,7 +77,7 @@ drafts = st.tuples(
 few = st.lists(drafts, min_size=1, max_size=5)
 many = st.tuples(few, st.integers(8, 16)).map(lambda two: two[0] * two[1])
 # A step of a transaction: append rows to a partition, or flush it.
-steps = st.lists(st.tuples(anyone, st.one_of(few, many, st.none())), min_size=1, max_size=4)
+parts = st.lists(st.tuples(anyone, st.one_of(few, many, st.none())), min_size=1, max_size=4)
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -161,30 +160,30 @@ class LogMachine(RuleBasedStateMachine):
 
     # Writers.
 
-    @rule(writer_id=ids, at=anyone, taken=steps)
+    @rule(writer_id=ids, at=anyone, taken=parts)
     def begin_or_go_on(self, writer_id: str, at: int, taken: list[Step]) -> None:
         self._take(self._writer(writer_id, at), taken)
 
-    @rule(writer_id=ids, at=anyone, taken=steps)
+    @rule(writer_id=ids, at=anyone, taken=parts)
     def commit(self, writer_id: str, at: int, taken: list[Step]) -> None:
         writer = self._writer(writer_id, at)
         self._take(writer, taken)
         self.pair.commit(writer)
 
-    @rule(writer_id=ids, at=anyone, taken=steps)
+    @rule(writer_id=ids, at=anyone, taken=parts)
     def abort(self, writer_id: str, at: int, taken: list[Step]) -> None:
         writer = self._writer(writer_id, at)
         self._take(writer, taken)
         self.pair.abort(writer)
 
-    @rule(writer_id=ids, at=anyone, taken=steps, step=st.integers(1, 8), nth=st.integers(1, 2))
+    @rule(writer_id=ids, at=anyone, taken=parts, step=st.integers(1, 8), nth=st.integers(1, 2))
     def crash_in_commit(self, writer_id: str, at: int, taken: list[Step], step: int, nth: int) -> None:
         writer = self._writer(writer_id, at)
         with at_step(f"log.commit.{step}", nth, crash):
             self._take(writer, taken)
             self.pair.commit(writer, crashing=step)
 
-    @rule(writer_id=ids, at=anyone, taken=steps, where=anyone, other=few, fence=st.booleans())
+    @rule(writer_id=ids, at=anyone, taken=parts, where=anyone, other=few, fence=st.booleans())
     def commit_after_another(
         self, writer_id: str, at: int, taken: list[Step], where: int, other: list[Draft], fence: bool
     ) -> None:
@@ -208,7 +207,7 @@ class LogMachine(RuleBasedStateMachine):
         self.pair.open_writer(self._handle(at), writer_id)
 
     @precondition(lambda self: self.pair.writers)
-    @rule(who=anyone, taken=steps, end=st.booleans())
+    @rule(who=anyone, taken=parts, end=st.booleans())
     def anyone_goes_on(self, who: int, taken: list[Step], end: bool) -> None:
         """Also one that was fenced long ago, or failed."""
         writer = self.pair.writers[who % len(self.pair.writers)]
@@ -332,13 +331,24 @@ class OnDisk(LogMachine):
     handles = 2
 
 
-@pytest.mark.parametrize("machine", [InMemory, OnDisk])
-def test_any_history_of_calls_leaves_the_log_as_the_oracle_says(machine: type[LogMachine]) -> None:
+def run(machine: type[LogMachine], *, examples: int, steps: int) -> None:
     chosen = settings(
-        max_examples=2000 if SOAK else 30,
-        stateful_step_count=80 if SOAK else 40,
+        max_examples=examples,
+        stateful_step_count=steps,
         deadline=None,
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=chosen)
+
+
+@pytest.mark.parametrize("machine", [InMemory, OnDisk])
+def test_any_history_of_calls_leaves_the_log_as_the_oracle_says(machine: type[LogMachine]) -> None:
+    run(machine, examples=45, steps=40)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("TIDEGATE_SOAK"), reason="takes many minutes; `make soak` runs it")
+@pytest.mark.parametrize("machine", [InMemory, OnDisk])
+def test_far_more_and_longer_histories_do_so_too(machine: type[LogMachine]) -> None:
+    run(machine, examples=1000, steps=80)

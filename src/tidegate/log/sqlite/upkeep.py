@@ -135,7 +135,11 @@ class Upkeep:
         for entry in [self._catalog.find(topic)] if topic else self._catalog.entries():
             if self._stop.is_set():
                 return
-            self._tend(entry, now, force=topic is not None)
+            try:
+                self._tend(entry, now, force=topic is not None)
+            except LogError as error:
+                if topic or error.code != "no-such-topic":  # deleted meanwhile: the others still want it
+                    raise
         self._shrink()
         self._checkpoint()
 
