@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test check soak bench lock clean
+.PHONY: setup demo test check lint fast soak bench lock clean
 
 setup: .venv/ready
 
@@ -16,10 +16,15 @@ test: setup
 	$(BIN)/python -m pytest
 
 check: setup
+	$(MAKE) -j2 --output-sync lint fast
+
+lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright
+
+fast:
 	$(BIN)/python -m pytest -q -m "not slow" tests
 
 soak: setup

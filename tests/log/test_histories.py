@@ -140,11 +140,12 @@ def test_a_writer_fails_once_at_most_after_its_topic_was_made_again(pair: Pair, 
     pair.append_plainly(1, EVENTS, some(clock, "a"))
     pair.delete(0, "events")
     pair.create(0, TopicSpec("events"))
+    writers = []
     for _ in range(2):
-        writer = pair.open_writer(1, "w")
-        pair.append(writer, EVENTS, some(clock, "b"))
-        pair.commit(writer)
-    assert not writer.known.spent
+        writers.append(pair.open_writer(1, "w"))
+        pair.append(writers[-1], EVENTS, some(clock, "b"))
+        pair.commit(writers[-1])
+    assert not writers[-1].known.spent
 
 
 def test_a_commit_of_nothing_still_keeps_what_flush_told(pair: Pair, clock: ManualClock) -> None:

@@ -61,15 +61,14 @@ def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
 def _append(writer: SqliteWriter, plan: Transaction) -> int:
     """Append everything. What flush told: where the own changelog will stand."""
     own, now = changelog_of(plan.id.split(".")[0]), time.time_ns() // 1_000_000
+    base = writer.flush([own])[own]
     for target, count in plan.counts.items():
-        base = writer.flush([target])[target] if target == own else None
         for index in range(count):
-            claim = None if base is None else base + index
+            claim = base + index if target == own else None
             writer.append(target, to_batch([row_of(plan, target, index, claim, now)]))
     for target, key, value in plan.rows:
         writer.append(target, to_batch([Row(key, value, now, [("tx", plan.id.encode())])]))
     told = writer.flush([own])[own]
-    assert base is not None
     assert told == base + plan.counts[own]
     return told
 

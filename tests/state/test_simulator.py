@@ -58,6 +58,7 @@ def test_a_seed_tells_the_same_story_every_time() -> None:
         assert (first.reached, first.fired, first.discards) == (second.reached, second.fired, second.discards)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", SEEDED)
 def test_a_seeded_bug_is_found_by_one_of_the_first_seeds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     SEEDED[bug](monkeypatch)

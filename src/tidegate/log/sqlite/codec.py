@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA
 
 SPARSE, WITH_HEADERS, LZ4, ZSTD = 1, 2, 4, 8
-ZSTD_FROM_BYTES = 64 * 1024
 
 _BARE = pa.schema(list(APPEND_SCHEMA)[:3])
 _DISTANCE = pa.field("distance", pa.int64(), nullable=False)
@@ -44,28 +43,28 @@ class Encoded:
 
 
 def encode(batch: pa.RecordBatch) -> Encoded:
-    """A fresh batch (APPEND_SCHEMA), whose offsets will be dense."""
-    return _encode(batch, 0)
+    """A fresh batch (APPEND_SCHEMA), whose offsets will be dense. Somebody waits: compressed quickly."""
+    return _encode(batch, 0, LZ4)
 
 
 def encode_sparse(batch: pa.RecordBatch, base: int) -> Encoded:
-    """A batch that was read (READ_SCHEMA) and kept in part; `base` is the first offset of its span."""
+    """A batch that was read (READ_SCHEMA) and kept in part; `base` is the first offset of its span. It stays
+    for long and nobody waits: compressed well."""
     distance = pc.subtract(batch.column(0), pa.scalar(base, pa.int64()))
     columns = [distance, *batch.columns[1:]]
-    return _encode(pa.RecordBatch.from_arrays(columns, schema=_SCHEMAS[SPARSE | WITH_HEADERS]), SPARSE)
+    return _encode(pa.RecordBatch.from_arrays(columns, schema=_SCHEMAS[SPARSE | WITH_HEADERS]), SPARSE, ZSTD)
 
 
-def _encode(batch: pa.RecordBatch, kind: int) -> Encoded:
+def _encode(batch: pa.RecordBatch, kind: int, compression: int) -> Encoded:
     headers = batch.column(batch.num_columns - 1)
     if headers.null_count == len(headers):
         batch = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=_SCHEMAS[kind])
     else:
         kind |= WITH_HEADERS
     message = batch.serialize()
-    codec, flag = (_zstd, ZSTD) if message.size >= ZSTD_FROM_BYTES else (_lz4, LZ4)
-    data = bytes(codec.compress(message))
+    data = bytes((_zstd if compression == ZSTD else _lz4).compress(message))
     if len(data) < message.size:
-        kind |= flag
+        kind |= compression
     else:
         data = message.to_pybytes()
     timestamps = batch.column(batch.schema.get_field_index("timestamp"))
