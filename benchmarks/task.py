@@ -37,6 +37,8 @@ ORDERS = Topic("orders", Order, partitions=1)
 TOTALS = TableTopic("totals", int, partitions=1)
 COPIES = Topic("copies", Order, partitions=1)
 BATCH, KEYS = 10_000, 10_000
+COMMIT_SECONDS = 0.1
+SOURCE = TopicPartition("orders", 0)
 
 
 def fill(log: SqliteLog, count: int) -> tuple[list[bytes], list[bytes]]:
@@ -54,22 +56,31 @@ def fill(log: SqliteLog, count: int) -> tuple[list[bytes], list[bytes]]:
     return keys, values
 
 
-def ours(log: SqliteLog, folder: Path, declare: Callable[[App], None], name: str, *, batches: bool) -> float:
-    """Seconds from the first record to the last commit, committing every ten thousand records."""
+def ours(
+    log: SqliteLog,
+    folder: Path,
+    declare: Callable[[App], None],
+    name: str,
+    *,
+    batches: bool,
+    commit_every: int | None = None,
+) -> float:
+    """Seconds from the first record to the last commit, committing every 100 ms as a slot does, or after so
+    many records."""
     app = App(name)
     declare(app)
     ready = prepare(app, log, SystemClock(), batches=batches)
     [slot] = ready.slots(folder / name, 1)
     while not slot.tasks:
         slot.turn()
-    end = int(log.ends([TopicPartition("orders", 0)])[TopicPartition("orders", 0)])
+    end = int(log.ends([SOURCE])[SOURCE])
     begun = time.perf_counter()
-    turns = 0
-    while slot.tasks[0].read_from()[TopicPartition("orders", 0)] < end:
-        slot.turn()
-        turns += 1
-        if turns % 10 == 0:
+    due, done = begun + COMMIT_SECONDS, 0
+    while (at := slot.tasks[0].read_from()[SOURCE]) < end:
+        if time.perf_counter() >= due if commit_every is None else at - done >= commit_every:
             slot.commit()
+            due, done = time.perf_counter() + COMMIT_SECONDS, at
+        slot.turn()
     slot.close()
     return time.perf_counter() - begun
 
@@ -137,7 +148,7 @@ def chain_of(length: int) -> Callable[[App], None]:
 
 
 def measure(report: Report, quick: bool) -> None:
-    records = 50_000 if quick else 200_000
+    records = 50_000 if quick else 400_000
     with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as name:
         folder = Path(name)
         log = SqliteLog(folder / "log.db")
@@ -146,7 +157,7 @@ def measure(report: Report, quick: bool) -> None:
         for turn in range(3):
             report.tell(f"per record, bare and whole batch, turn {turn + 1} of 3")
             by_hand = bare(keys, values, log, folder, f"bare-{turn}")
-            single = ours(log, folder, total, f"single-{turn}", batches=False)
+            single = ours(log, folder, total, f"single-{turn}", batches=False, commit_every=BATCH)
             counted = ours(log, folder, count, f"counted-{turn}", batches=False)
             whole = ours(log, folder, count, f"whole-{turn}", batches=True)
             costs.append(single / by_hand)

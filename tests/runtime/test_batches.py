@@ -13,6 +13,7 @@ from tidegate import App, TableTopic, Topic
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.runtime.batch import batch_steps
+from tidegate.runtime.task import StreamTask
 from tidegate.testing.driver import Driver
 from tidegate.types import TopicPartition
 
@@ -108,11 +109,35 @@ def test_these_topologies_do_run_in_batches(declare: Callable[[App], None]) -> N
         def store(self, builder: Any) -> Any:
             return builder
 
-        def at_time(self, timestamp: int) -> None: ...
-
         def emit_columns(self, node: Any, columns: Any) -> None: ...
 
     assert all(batch_steps(topology, sub, Host()) is not None for sub in topology.subtopologies())
+
+
+@pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
+def test_records_that_pass_are_never_run_one_by_one(
+    declare: Callable[[App], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise AssertionError("a batch failed")
+
+    monkeypatch.setattr(StreamTask, "_process", refused)
+    sent = [(key, number, number % 7) for number in range(8) for key in "abcd"]
+    assert outcome(declare, sent, batches=True)
+
+
+def test_keys_with_headers_of_their_own_come_out_the_same_both_ways() -> None:
+    def both(*, batches: bool) -> Any:
+        app = App("app")
+        by_digit(app)
+        with Driver(app, partitions=2, batches=batches) as driver:
+            for number in range(20):
+                own = [("trace", b"%d" % number), ("empty", None)] if number % 3 else []
+                driver.send(NUMBERS, f"k{number % 4}", number, headers=own)
+            driver.run()
+            return committed(driver, ["app-by-digit-repartition", "totals", "app-seen-changelog"])
+
+    assert both(batches=True) == both(batches=False)
 
 
 def test_a_fork_or_user_code_with_stores_runs_record_by_record() -> None:

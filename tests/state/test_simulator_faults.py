@@ -110,6 +110,7 @@ def check_the_rest(world: World, turn: int) -> None:
     settle(world, Random(0), lambda _: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("log", "fault"), cases(IN_A_COMMIT), ids=named)
 def test_a_commit_that_is_interrupted_counts_wholly_or_not_at_all(log: LogKind, fault: Fault) -> None:
     with world_on(log) as world:
@@ -120,6 +121,7 @@ def test_a_commit_that_is_interrupted_counts_wholly_or_not_at_all(log: LogKind, 
         check_the_rest(world, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("log", "fault"), cases(RESTORE_POINTS), ids=named)
 def test_a_restore_that_is_interrupted_ends_right(log: LogKind, fault: Fault) -> None:
     with world_on(log) as world:

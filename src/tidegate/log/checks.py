@@ -60,6 +60,17 @@ class RowCheck:
             _check_time(self._info, timestamp, now)
         return size
 
+    def sizes(self, batch: pa.RecordBatch, now: int) -> int:
+        """The same for a whole batch: raise if a record cannot be taken; else their size together."""
+        if self._compacts and batch.column(1).null_count:
+            raise _null_key(self._info)
+        _check_times(self._info, batch, now)
+        largest = _largest(batch)
+        if largest > self._largest:
+            raise _too_large(self._info, 0, largest)
+        size: int = batch.nbytes + RECORD_OVERHEAD * batch.num_rows
+        return size
+
 
 def _check_times(info: TopicInfo, batch: pa.RecordBatch, now: int) -> None:
     bounds: Any = pc.min_max(batch.column(0)).as_py()
@@ -97,7 +108,7 @@ def _too_large(info: TopicInfo, index: int, size: int) -> LogError:
 
 def _check_sizes(info: TopicInfo, batch: pa.RecordBatch) -> None:
     limit = info.setting("max.message.bytes")
-    if batch.nbytes + RECORD_OVERHEAD <= limit or _largest_at_most(batch) <= limit:
+    if batch.nbytes + RECORD_OVERHEAD <= limit or _largest(batch) <= limit:
         return
     for index in range(batch.num_rows):
         size = batch.slice(index, 1).nbytes + RECORD_OVERHEAD
@@ -105,8 +116,8 @@ def _check_sizes(info: TopicInfo, batch: pa.RecordBatch) -> None:
             raise _too_large(info, index, size)
 
 
-def _largest_at_most(batch: pa.RecordBatch) -> int:
-    """No record is larger than this: found without a loop, so that a bulk load passes at once."""
+def _largest(batch: pa.RecordBatch) -> int:
+    """The size of the largest record: found without a loop, so that a bulk load passes at once."""
     key, value, headers = batch.column(1), batch.column(2), batch.column(3)
     lengths: Any = pc.add(_lengths(key), _lengths(value))
     if headers.null_count < len(headers):

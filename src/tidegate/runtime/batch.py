@@ -1,4 +1,4 @@
-"""The same steps over whole lists: many records at once, with the same results as one by one.
+"""The same steps over whole columns: many records at once, with the same results as one by one.
 
 Only for chains without a fork whose state is built-in aggregation: there the order of effects is the order
 of records, whichever way one walks. A batch that fails leaves nothing behind and is run again record by
@@ -7,12 +7,16 @@ record, so that policies meet the record that failed and no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import StateError
 from tidegate.runtime.change import Change
+from tidegate.runtime.columns import Changes, Columns, Groups, Keys, grouped
 from tidegate.runtime.stateful_steps import aggregation
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
@@ -31,25 +35,6 @@ KINDS = (
     Kind.REPARTITION,
 )
 
-
-@dataclass(slots=True)
-class Columns:
-    """Records as columns. `rows` says which record of the batch each came from."""
-
-    keys: list[Any]
-    values: Sequence[Any]
-    timestamps: list[int]
-    rows: list[int]
-
-    def kept(self, indices: list[int]) -> Columns:
-        return Columns(
-            [self.keys[index] for index in indices],
-            [self.values[index] for index in indices],
-            [self.timestamps[index] for index in indices],
-            [self.rows[index] for index in indices],
-        )
-
-
 Step = Callable[[Columns], Columns]
 
 
@@ -57,10 +42,6 @@ class BatchHost(Protocol):
     """What batch steps need of their task."""
 
     def store(self, builder: StoreBuilder[Any]) -> Any: ...
-
-    def at_time(self, timestamp: int) -> None:
-        """The time that the next write to a store belongs to."""
-        ...
 
     def emit_columns(self, node: Node, columns: Columns) -> None: ...
 
@@ -103,75 +84,97 @@ def _step(node: Node, host: BatchHost) -> Step:
 
 
 def _map(function: Callable[..., Any]) -> Step:
-    return lambda columns: Columns(
-        columns.keys, [function(value) for value in columns.values], columns.timestamps, columns.rows
-    )
+    return lambda columns: columns.with_values([function(value) for value in columns.listed()])
 
 
 def _flat_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        made = [(index, value) for index, old in enumerate(columns.values) for value in function(old)]
-        spread = columns.kept([index for index, _ in made])
-        spread.values = [value for _, value in made]
-        return spread
+        made = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
+        return columns.take([index for index, _ in made], [value for _, value in made])
 
     return step
 
 
 def _filter(function: Callable[..., Any]) -> Step:
-    return lambda columns: columns.kept(
-        [index for index, value in enumerate(columns.values) if function(value)]
-    )
+    def step(columns: Columns) -> Columns:
+        kept = [(index, value) for index, value in enumerate(columns.listed()) if function(value)]
+        return columns.take([index for index, _ in kept], [value for _, value in kept])
+
+    return step
 
 
 def _select_key(function: Callable[..., Any]) -> Step:
-    return lambda columns: Columns(
-        [function(value) for value in columns.values], columns.values, columns.timestamps, columns.rows
-    )
+    def step(columns: Columns) -> Columns:
+        keys = [function(value) for value in columns.listed()]
+        return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
+
+    return step
 
 
 def _aggregate(node: Node, host: BatchHost) -> Step:
-    store, step = host.store(node.stores[0]), aggregation(node)
+    builder = node.stores[0]
+    store, step = host.store(builder), aggregation(node)
     counting = node.options["built_in"] == "count"
 
     def aggregate(columns: Columns) -> Columns:
-        newest = _rows_of(node, store, columns.keys)
-        changes = []
+        if not len(columns):
+            return columns.with_values(Changes([], []))
+        keys, groups = _by_key(node, columns.keys, builder)
+        found = store.get_encoded(keys)
         if counting:
-            for key in columns.keys:
-                old = newest[key]
-                newest[key] = new = 1 if old is None else old + 1
-                changes.append(Change(old, new))
+            changes, newest = _counted(found, groups)
         else:
-            for key, value in zip(columns.keys, columns.values, strict=True):
-                old = newest[key]
-                newest[key] = new = step(old, value)
-                changes.append(Change(old, new))
-        for key, timestamp in dict(zip(columns.keys, columns.timestamps, strict=True)).items():
-            host.at_time(timestamp)
-            store.put(key, newest[key])
-        return Columns(columns.keys, changes, columns.timestamps, columns.rows)
+            changes, newest = _folded(found, groups, columns, step)
+        store.put_encoded(keys, newest, columns.timestamps.take(groups.last).to_pylist())
+        return columns.with_values(changes)
 
     return aggregate
 
 
-def _rows_of(node: Node, store: Any, keys: list[Any]) -> dict[Any, Any]:
-    distinct = list(dict.fromkeys(keys))
-    if None in distinct:
+def _by_key(node: Node, keys: Keys, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:
+    """The stored keys of the groups, and the groups, by their first records: changelogs keep the order of
+    writes. Bytes decide what is one key: two forms of it are one row."""
+    if None in keys.distinct:
         raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
-    return dict(zip(distinct, store.get_many(distinct), strict=True))
+    encoded: list[Any] = keys.encoded(builder.key, builder.key.encode)
+    numbers, first = keys.numbers, {key: number for number, key in enumerate(dict.fromkeys(encoded))}
+    if len(first) < len(encoded):
+        encoded, numbers = list(first), pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
+    by_first: Any = numbers.dictionary_encode()
+    return [encoded[number] for number in by_first.dictionary.to_pylist()], grouped(by_first.indices)
+
+
+def _counted(found: list[int | None], groups: Groups) -> tuple[Changes, list[int]]:
+    before: Any = pa.array(found, pa.int64())
+    start: Any = pc.fill_null(before, 0)
+    new: Any = pc.add(pc.add(start.take(groups.group), groups.place), 1)
+    old: Any = pc.subtract(new, 1)
+    if before.null_count:
+        fresh = pc.and_(pc.equal(groups.place, 0), pc.is_null(before).take(groups.group))
+        old = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
+    return Changes(old, new), pc.add(start, groups.sizes.cast(pa.int64())).to_pylist()
+
+
+def _folded(
+    found: list[Any], groups: Groups, columns: Columns, step: Callable[[Any, Any], Any]
+) -> tuple[Changes, list[Any]]:
+    newest, olds, news = found, [], []
+    for group, value in zip(groups.group.to_pylist(), columns.listed(), strict=True):
+        olds.append(newest[group])
+        newest[group] = new = step(newest[group], value)
+        news.append(new)
+    return Changes(olds, news), newest
 
 
 def _table_map(function: Callable[..., Any]) -> Step:
     def one(value: Any) -> Any:
         return None if value is None else function(value)
 
-    return lambda columns: Columns(
-        columns.keys,
-        [Change(one(old), one(new)) for old, new in columns.values],
-        columns.timestamps,
-        columns.rows,
-    )
+    def step(columns: Columns) -> Columns:
+        changes = [(one(old), one(new)) for old, new in columns.listed()]
+        return columns.with_values(Changes([old for old, _ in changes], [new for _, new in changes]))
+
+    return step
 
 
 def _table_filter(function: Callable[..., Any]) -> Step:
@@ -179,26 +182,32 @@ def _table_filter(function: Callable[..., Any]) -> Step:
         return value if value is not None and function(value) else None
 
     def step(columns: Columns) -> Columns:
-        changes = [Change(one(old), one(new)) for old, new in columns.values]
-        passing = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]
-        return Columns(columns.keys, changes, columns.timestamps, columns.rows).kept(passing)
+        changes = [Change(one(old), one(new)) for old, new in columns.listed()]
+        kept = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]
+        return columns.take(kept, Changes([changes[i].old for i in kept], [changes[i].new for i in kept]))
 
     return step
 
 
 def _emit(node: Node, host: BatchHost) -> Step:
-    table = node.kind is Kind.TABLE_SINK
-
     def step(columns: Columns) -> Columns:
-        if table:
-            changed = [index for index, change in enumerate(columns.values) if change != (None, None)]
-            columns = columns.kept(changed) if len(changed) < len(columns.keys) else columns
-            columns = Columns(
-                columns.keys, [change[1] for change in columns.values], columns.timestamps, columns.rows
-            )
-        if node.kind is Kind.REPARTITION and None in columns.keys:
+        changes = columns.values
+        if isinstance(changes, Changes):
+            columns = _rows_to_send(columns, changes)
+        if node.kind is Kind.REPARTITION and None in columns.keys.distinct:
             raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
-        host.emit_columns(node, columns)
+        if len(columns):
+            host.emit_columns(node, columns)
         return columns
 
     return step
+
+
+def _rows_to_send(columns: Columns, changes: Changes) -> Columns:
+    """New rows; where there was none and is none there is nothing to send."""
+    if isinstance(changes.new, pa.Array):
+        return columns.with_values(changes.new)
+    kept = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]
+    if len(kept) == len(columns):
+        return columns.with_values(changes.new)
+    return columns.take(kept, [changes.new[index] for index in kept])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.log.protocol import Fetched
 from tidegate.types import TopicPartition
@@ -34,9 +35,7 @@ class Merge:
     def __init__(
         self, positions: Mapping[TopicPartition, int], pinned: Mapping[TopicPartition, int] | None
     ) -> None:
-        self._buffers: dict[TopicPartition, deque[RawRecord]] = {
-            partition: deque() for partition in positions
-        }
+        self._buffers = {partition: _Buffer(partition) for partition in positions}
         self._fetched = dict(positions)
         self._ended: set[TopicPartition] = set()
         self._pinned = dict(pinned) if pinned is not None else None
@@ -44,12 +43,12 @@ class Merge:
 
     def feed(self, fetched: Fetched) -> None:
         """Records that were read, in order."""
-        end = None if self._pinned is None else self._pinned[fetched.partition]
-        buffer = self._buffers[fetched.partition]
-        for record in _records(fetched.partition, fetched.batch):
-            if end is None or record.offset < end:
-                buffer.append(record)
-                self.buffered += 1
+        batch = fetched.batch
+        if self._pinned is not None:
+            below: Any = pc.sum(pc.less(batch.column(0), self._pinned[fetched.partition])).as_py()
+            batch = batch.slice(0, below or 0)
+        self._buffers[fetched.partition].add(batch)
+        self.buffered += batch.num_rows
         self._fetched[fetched.partition] = fetched.next
         self._ended.discard(fetched.partition)
 
@@ -59,29 +58,29 @@ class Merge:
 
     def take(self) -> RawRecord | None:
         """The next record, or None if it is not known yet which that is."""
-        best: deque[RawRecord] | None = None
+        best: _Buffer | None = None
         place: tuple[int, str, int] | None = None
         for partition, buffer in self._buffers.items():
-            if not buffer:
+            head = buffer.head()
+            if head is None:
                 if not self._finished(partition):
                     return None
                 continue
-            head = buffer[0]
             at = (head.timestamp, partition.topic, head.offset)
             if place is None or at < place:
                 best, place = buffer, at
         if best is None:
             return None
         self.buffered -= 1
-        return best.popleft()
+        return best.pop()
 
-    def take_many(self, limit: int) -> list[RawRecord]:
-        """The next records, at most `limit`: cheap for a task with one source partition."""
-        if len(self._buffers) > 1:
-            return [record for _ in range(limit) if (record := self.take()) is not None]
+    def take_batch(self, limit: int) -> pa.RecordBatch | None:
+        """The next records as they were read, at most `limit`: for a task with one source partition, which
+        takes batches only."""
         [buffer] = self._buffers.values()
-        taken = [buffer.popleft() for _ in range(min(limit, len(buffer)))]
-        self.buffered -= len(taken)
+        taken = buffer.take_batch(limit)
+        if taken is not None:
+            self.buffered -= taken.num_rows
         return taken
 
     def done(self) -> bool:
@@ -104,7 +103,42 @@ class Merge:
         return partition in self._ended
 
 
-def _records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:
+class _Buffer:
+    """What was fetched of one partition. Batches are taken apart when their records are asked for singly."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self._partition = partition
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._records: deque[RawRecord] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._records or self._batches)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._batches.append(batch)
+
+    def head(self) -> RawRecord | None:
+        if not self._records:
+            if not self._batches:
+                return None
+            self._records.extend(raw_records(self._partition, self._batches.popleft()))
+        return self._records[0]
+
+    def pop(self) -> RawRecord:
+        return self._records.popleft()
+
+    def take_batch(self, limit: int) -> pa.RecordBatch | None:
+        if not self._batches:
+            return None
+        first = self._batches.popleft()
+        if first.num_rows > limit:
+            self._batches.appendleft(first.slice(limit))
+        return first.slice(0, limit)
+
+
+def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:
+    """The records of a batch, one by one."""
     columns: list[list[Any]] = [batch.column(number).to_pylist() for number in range(4)]
     headers = batch.column(4)
     if headers.null_count == len(headers):

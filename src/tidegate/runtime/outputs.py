@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.log.checks import RowCheck
 from tidegate.log.records import Headers, columns_to_batch
@@ -17,13 +19,42 @@ REMEMBERED_KEYS = 100_000
 
 
 @dataclass(slots=True)
-class _Columns:
+class _Waiting:
+    """The records for one partition: whole batches, then single ones."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    rows_before: int = 0
     timestamps: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     headers: list[Headers] = field(default_factory=list)
 
+    def __len__(self) -> int:
+        return self.rows_before + len(self.timestamps)
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        self.batches = self.all()
+        self.batches.append(batch)
+        self.rows_before = len(self) + batch.num_rows
+        self._cut_single(0)
+
+    def all(self) -> list[pa.RecordBatch]:
+        """Everything, in order."""
+        if not self.timestamps:
+            return self.batches
+        return [*self.batches, columns_to_batch(self.timestamps, self.keys, self.values, self.headers)]
+
     def cut(self, length: int) -> None:
+        """Keep the first records only."""
+        self._cut_single(max(0, length - self.rows_before))
+        while self.rows_before > length:
+            last = self.batches.pop()
+            self.rows_before -= last.num_rows
+            if self.rows_before < length:
+                self.batches.append(last.slice(0, length - self.rows_before))
+                self.rows_before = length
+
+    def _cut_single(self, length: int) -> None:
         for column in (self.timestamps, self.keys, self.values, self.headers):
             del column[length:]
 
@@ -37,7 +68,7 @@ class Target:
         self._count = info.partitions
         self._without_key = without_key % info.partitions
         self._partitions: dict[bytes, int] = {}
-        self.columns = [_Columns() for _ in range(info.partitions)]
+        self.waiting = [_Waiting() for _ in range(info.partitions)]
 
     def partition(self, key: bytes | None) -> int:
         """Where a key belongs; a record without one stays in the task's own partition."""
@@ -51,16 +82,26 @@ class Target:
         return known
 
     def lengths(self) -> list[int]:
-        return [len(columns.timestamps) for columns in self.columns]
+        return [len(waiting) for waiting in self.waiting]
 
     def cut(self, lengths: Sequence[int]) -> None:
-        for columns, length in zip(self.columns, lengths, strict=True):
-            columns.cut(length)
+        for waiting, length in zip(self.waiting, lengths, strict=True):
+            waiting.cut(length)
+
+    def spread(
+        self, keys: Sequence[bytes | None], numbers: pa.Array[Any], batch: pa.RecordBatch
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The records of a batch by partition; `numbers` says which of the keys each has."""
+        if self._count == 1:
+            yield 0, batch
+            return
+        of_records = pa.array([self.partition(key) for key in keys], pa.int32()).take(numbers)
+        for partition in pc.unique(of_records).to_pylist():
+            yield partition, batch.filter(pc.equal(of_records, partition))
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        for number, columns in enumerate(self.columns):
-            if columns.timestamps:
-                batch = columns_to_batch(columns.timestamps, columns.keys, columns.values, columns.headers)
+        for number, waiting in enumerate(self.waiting):
+            for batch in waiting.all():
                 yield TopicPartition(self._name, number), batch
 
 
@@ -91,11 +132,24 @@ class Outputs:
     ) -> None:
         """One record. Raises, before it is added, for what the topic cannot take."""
         self.bytes += target.check.size(key, value, timestamp, headers, now)
-        columns = target.columns[target.partition(key)]
-        columns.timestamps.append(timestamp)
-        columns.keys.append(key)
-        columns.values.append(value)
-        columns.headers.append(headers)
+        waiting = target.waiting[target.partition(key)]
+        waiting.timestamps.append(timestamp)
+        waiting.keys.append(key)
+        waiting.values.append(value)
+        waiting.headers.append(headers)
+
+    def add_batch(
+        self,
+        target: Target,
+        keys: Sequence[bytes | None],
+        numbers: pa.Array[Any],
+        batch: pa.RecordBatch,
+        now: int,
+    ) -> None:
+        """Many records. Raises, before any is added, for one that the topic cannot take."""
+        self.bytes += target.check.sizes(batch, now)
+        for partition, part in target.spread(keys, numbers, batch):
+            target.waiting[partition].add_batch(part)
 
     def begin_record(self) -> None:
         """From here on what is added can be taken back."""
@@ -104,7 +158,7 @@ class Outputs:
     def take_back(self) -> None:
         """The record failed: what it wrote never was."""
         for name, target in self._targets.items():
-            target.cut(self._before.get(name, [0] * len(target.columns)))
+            target.cut(self._before.get(name, [0] * len(target.waiting)))
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         for target in self._targets.values():
@@ -112,5 +166,5 @@ class Outputs:
 
     def clear(self) -> None:
         for target in self._targets.values():
-            target.cut([0] * len(target.columns))
+            target.cut([0] * len(target.waiting))
         self.bytes = 0

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.errors import SerdeError
 from tidegate.names import HEADER_PREFIX
 from tidegate.record import Record
-from tidegate.runtime.batch import Columns
 from tidegate.runtime.change import decode_change
+from tidegate.runtime.columns import Columns, Keys
 from tidegate.runtime.context import Handler
 from tidegate.runtime.merge import RawRecord
+from tidegate.serde import Serde
 from tidegate.topics import Topic
 from tidegate.topology.node import INTERNAL, Kind, Node
 
@@ -26,6 +29,7 @@ class Source:
         self.inner_policies = inner_policies
         self._node = node
         self._decode_key, self._decode_value = _decoders(node)
+        self._value_serde = None if node.kind is Kind.TABLE_GROUP else _serdes(node)[1]
 
     def decode(self, raw: RawRecord) -> Record[Any, Any]:
         """The record with its types. Our own headers are not the record's: they stay behind."""
@@ -39,17 +43,41 @@ class Source:
             raw.offset,
         )
 
-    def columns(self, raws: list[RawRecord]) -> Columns:
+    def columns(self, batch: pa.RecordBatch) -> Columns:
         """Many records as columns; each key is decoded once. Values are decoded also where no step looks at
         them: one that cannot be read meets its policy on either path."""
-        keys = {key: self._decode_key(key) for key in {raw.key for raw in raws}}
-        values = [self._decode_value(raw.value) for raw in raws]
-        timestamps = [self._time(raw, value) for raw, value in zip(raws, values, strict=True)]
-        return Columns([keys[raw.key] for raw in raws], values, timestamps, list(range(len(raws))))
+        numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
+        raw = numbered.dictionary.to_pylist()
+        serde = _serdes(self._node)[0]
+        keys = Keys(_decoded(raw, serde, self._decode_key), numbered.indices, raw, serde)
+        values = _decoded(batch.column(3).to_pylist(), self._value_serde, self._decode_value)
+        return Columns(keys, values, self._times(batch.column(1), values))
+
+    def _times(self, recorded: pa.Array[Any], values: list[Any]) -> pa.Array[Any]:
+        topic = self._node.topic
+        if topic is None or topic.timestamp is None:
+            return recorded
+        each = zip(values, recorded.to_pylist(), strict=True)
+        return pa.array([topic.event_time(value, at) for value, at in each], pa.int64())
 
     def _time(self, raw: RawRecord, value: Any) -> int:
         topic = self._node.topic
         return raw.timestamp if topic is None else topic.event_time(value, raw.timestamp)
+
+
+def _decoded(
+    data: list[bytes | None], serde: Serde[Any] | None, decode: Callable[[bytes | None], Any]
+) -> list[Any]:
+    """Each decoded. Whatever is special about one of them is for `decode` to know."""
+    if serde is None or None in data:
+        return [decode(one) for one in data]
+    return serde.decode_many(data)  # type: ignore[arg-type]
+
+
+def _serdes(node: Node) -> tuple[Serde[Any] | None, Serde[Any] | None]:
+    if node.topic is not None:
+        return node.topic.key_serde, node.topic.value_serde
+    return node.key, node.value
 
 
 def own_headers(raw: RawRecord) -> tuple[tuple[str, bytes | None], ...]:

@@ -21,9 +21,8 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
 from tidegate.log.topic import TopicInfo
 from tidegate.record import Record
-from tidegate.runtime.batch import Columns, Step, batch_steps
 from tidegate.runtime.chain import TaskChain
-from tidegate.runtime.merge import Merge, RawRecord
+from tidegate.runtime.merge import Merge, RawRecord, raw_records
 from tidegate.runtime.on_error import (
     by_the_record,
     dead_letter_headers,
@@ -33,8 +32,9 @@ from tidegate.runtime.on_error import (
 )
 from tidegate.runtime.origin import OWNER, origin_header, origin_of
 from tidegate.runtime.outputs import Outputs, Target
-from tidegate.runtime.source import Source, encoders, own_headers
+from tidegate.runtime.source import Source
 from tidegate.runtime.timers import Timer, Timers
+from tidegate.runtime.whole_batches import WholeBatches
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Subtopology, Topology
@@ -43,6 +43,7 @@ from tidegate.topology.node import INTERNAL, Kind, Node
 from tidegate.types import TopicPartition
 
 Mode = Literal["live", "replay"]
+BATCH_TURNS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,7 @@ class StreamTask:
         self._chain: TaskChain | None = None
         self._sources: dict[str, Source] = {}
         self._merge: Merge | None = None
-        self._steps: list[Step] | None = None
-        self._batch: tuple[list[RawRecord], list[int]] = ([], [])
+        self._whole: WholeBatches | None = None
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -129,9 +129,11 @@ class StreamTask:
                 nodes[node], handler, self._setting.on_error, inner_policies=inner
             )
         self._chain = chain
-        self._steps = (
-            batch_steps(self._setting.topology, self._subtopology, self) if self._setting.batches else None
-        )
+        if self._setting.batches and len(self._sources) == 1:
+            [source] = self._sources.values()
+            self._whole = WholeBatches.of(
+                self._setting.topology, self._subtopology, source, self, self._outputs, self._name
+            )
         self._checked_at = self.now()
         try:
             chain.init()
@@ -169,14 +171,15 @@ class StreamTask:
         self.merge.feed(fetched)
 
     def run(self, limit: int) -> int:
-        """Process what can be taken in order, at most `limit` records. How many it was."""
+        """Process what can be taken in order, at most `limit` records, or as many more in whole batches as
+        take about the same time. How many it was."""
         merge = self.merge
         self._checked_at = self.now()
-        if self._steps is not None:
-            raws = merge.take_many(limit)
-            if raws:
-                self._process_batch(raws)
-            return len(raws)
+        if self._whole is not None:
+            batch = merge.take_batch(BATCH_TURNS * limit)
+            if batch is not None:
+                self._process_batch(self._whole, batch)
+            return 0 if batch is None else batch.num_rows
         for done in range(limit):
             raw = merge.take()
             if raw is None:
@@ -226,32 +229,22 @@ class StreamTask:
         self._next[raw.partition] = raw.offset + 1
         self._moved = True
 
-    def _process_batch(self, raws: list[RawRecord]) -> None:
+    def _process_batch(self, whole: WholeBatches, batch: pa.RecordBatch) -> None:
         """All at once; if anything fails, one by one."""
-        source = self._sources[raws[0].partition.topic]
-        before = self.state.moment.stream_time, dict(self._times)
+        [partition] = self._next
         self._begin()
         try:
-            self._run_steps(source, raws)
+            time, timestamp = whole.run(partition, batch, self._times[partition], self._checked_at)
         except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
             self._take_back()
-            self.state.moment.stream_time, self._times = before
-            for raw in raws:
+            for raw in raw_records(partition, batch):
                 self._process(raw)
             return
         self._keep()
-        self._next[raws[-1].partition] = raws[-1].offset + 1
+        self._times[partition] = self.state.moment.stream_time = time
+        self.state.moment.timestamp = timestamp
+        self._next[partition] = batch.column(0)[-1].as_py() + 1
         self._moved = True
-
-    def _run_steps(self, source: Source, raws: list[RawRecord]) -> None:
-        columns = source.columns(raws)
-        times = []
-        for raw, timestamp in zip(raws, columns.timestamps, strict=True):
-            self._pass_time(raw, timestamp, internal=source.internal)
-            times.append(max(self.stream_time, 0))
-        self._batch = raws, times
-        for step in self._steps or []:
-            columns = step(columns)
 
     def _pass_time(self, raw: RawRecord, timestamp: int, *, internal: bool) -> None:
         """Event time moves stream time; behind an internal topic the stream time of the origin does."""
@@ -310,9 +303,10 @@ class StreamTask:
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
         """One record to a sink or an internal topic."""
-        if self.replaying and node.kind is Kind.SINK:
+        found = self.writes_to(node)
+        if found is None:
             return
-        target, owner = self._target(node)
+        target, owner = found
         self._sequence += 1
         at = self._record
         place = "-" if at is None else f"{at.partition.topic}/{at.partition.partition}/{at.offset}"
@@ -320,28 +314,12 @@ class StreamTask:
         headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
         self._outputs.add(target, key, value, record.timestamp, headers, self._checked_at)
 
-    def at_time(self, timestamp: int) -> None:
-        self.state.moment.timestamp = timestamp
+    def writes_to(self, node: Node) -> tuple[Target, tuple[str, bytes]] | None:
+        return None if self.replaying and node.kind is Kind.SINK else self._target(node)
 
-    def emit_columns(self, node: Node, columns: Columns) -> None:
-        """Many records to a sink or an internal topic, with the headers that each would have alone."""
-        if self.replaying and node.kind is Kind.SINK:
-            return
-        target, owner = self._target(node)
-        raws, times = self._batch
-        place, task, now = str(raws[0].partition), self._name, self._checked_at
-        encode_key, encode_value = encoders(node)
-        keys = {key: None if key is None else encode_key(key) for key in dict.fromkeys(columns.keys)}
-        add, sequence = self._outputs.add, self._sequence
-        for key, value, timestamp, row in zip(
-            columns.keys, columns.values, columns.timestamps, columns.rows, strict=True
-        ):
-            sequence += 1
-            raw = raws[row]
-            origin = origin_header(f"{place}/{raw.offset}", task, sequence, times[row])
-            headers = (*own_headers(raw), owner, origin) if raw.headers else (owner, origin)
-            add(target, keys[key], encode_value(value), timestamp, headers, now)
-        self._sequence = sequence
+    def take_numbers(self, count: int) -> int:
+        self._sequence += count
+        return self._sequence - count + 1
 
     def _target(self, node: Node) -> tuple[Target, tuple[str, bytes]]:
         """The topic that a node writes to, and the header that says whose record it is."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -79,6 +80,12 @@ class StrSerde(_Plain[str]):
         except UnicodeDecodeError as error:
             raise undecodable("str", data, f"{error.reason} (byte {error.start})") from None
 
+    def decode_many(self, data: Sequence[bytes]) -> list[str]:
+        try:
+            return [str(one, "utf-8") for one in data]
+        except UnicodeDecodeError:
+            return super().decode_many(data)
+
 
 class IntSerde(_Plain[int]):
     """A signed 64-bit number. A bool is refused although Python calls it an int."""
@@ -100,6 +107,19 @@ class IntSerde(_Plain[int]):
         if len(data) != 8:
             raise undecodable("int", data, "an int has 8")
         return int.from_bytes(data, "big") - _SIGN
+
+    def encode_many(self, values: Sequence[int]) -> list[bytes]:
+        if set(map(type, values)) - {int}:
+            return super().encode_many(values)
+        try:
+            return [(value + _SIGN).to_bytes(8, "big") for value in values]
+        except OverflowError:
+            return super().encode_many(values)
+
+    def decode_many(self, data: Sequence[bytes]) -> list[int]:
+        if set(map(len, data)) - {8}:
+            return super().decode_many(data)
+        return [value - _SIGN for value in struct.unpack(f">{len(data)}Q", b"".join(data))]
 
 
 class FloatSerde(_Plain[float]):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import new_class
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
@@ -79,6 +79,14 @@ class Structured(Serde[T]):
         if value is None:
             raise undecodable(self.name, data, "null is no value; a tombstone has no bytes at all")
         return value
+
+    def decode_many(self, data: Sequence[bytes]) -> list[T]:
+        read = self._from_bytes
+        try:
+            values = [read(one) for one in data]
+        except Exception:  # noqa: BLE001 - told by the one that cannot be read
+            return super().decode_many(data)
+        return super().decode_many(data) if None in values else values
 
     def schema(self) -> dict[str, Any]:
         return {"format": self.format, **type_schema(self._declared)}

@@ -37,6 +37,8 @@ class CachedStore:
         return self._inner_get(key) if change is None else change[0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not self._changes:
+            return self.inner.get_many(keys)
         missing = [key for key in keys if key not in self._changes]
         found = dict(zip(missing, self.inner.get_many(missing), strict=True)) if missing else {}
         return [found[key] if key in found else self._changes[key][0] for key in keys]
@@ -45,11 +47,7 @@ class CachedStore:
         """Set a row; None deletes it."""
         size = len(key) if value is None else len(key) + len(value)
         if size > self.largest:
-            raise StateError(
-                "row-too-large",
-                f"a row of {size} bytes; the store's changelog takes at most {self.largest}",
-                "keep less in one row, or raise max.message.bytes by with_changelog",
-            )
+            raise self._too_large(size)
         changes = self._changes
         if self._undo is not None:
             self._undo.append((key, changes.get(key)))
@@ -58,6 +56,23 @@ class CachedStore:
         changes[key] = (value, timestamp)
         self._writes += 1
         self.bytes += size
+
+    def put_many(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        """Set the rows of different keys."""
+        lengths = list(map(len, keys)), [0 if value is None else len(value) for value in values]
+        if max(lengths[0], default=0) + max(lengths[1], default=0) > self.largest:
+            largest = max(map(sum, zip(*lengths, strict=True)))
+            if largest > self.largest:
+                raise self._too_large(largest)
+        changes = self._changes
+        if self._undo is not None:
+            self._undo.extend(zip(keys, map(changes.get, keys), strict=True))
+        changes.update(zip(keys, zip(values, timestamps, strict=True), strict=True))
+        self._keys.changed()
+        self._writes += 1
+        self.bytes += sum(map(sum, lengths))
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
@@ -104,6 +119,13 @@ class CachedStore:
         if undo:
             self._keys.changed()
             self._writes += 1
+
+    def _too_large(self, size: int) -> StateError:
+        return StateError(
+            "row-too-large",
+            f"a row of {size} bytes; the store's changelog takes at most {self.largest}",
+            "keep less in one row, or raise max.message.bytes by with_changelog",
+        )
 
     def _merged(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
@@ -28,6 +28,8 @@ from tidegate.state.keys import (
 from tidegate.state.protocol import RawRow, Token
 
 _LENGTH = struct.Struct(">I")
+_INTACT = 0x2144DF1C
+"""The CRC-32 of any bytes that are followed by their own CRC-32, little endian."""
 
 EndOf = Callable[[bytes], int]
 """From a row's key to the time at which its window or session ends."""
@@ -72,19 +74,20 @@ class LmdbStore:
         sealed: bytes | None = self._environment.txn.get(stored, None, self._database)
         if sealed is None:
             return None
-        value = sealed[:-4]
-        if crc32(value, crc32(stored)) != int.from_bytes(sealed[-4:], "little"):
+        if crc32(stored + sealed) != _INTACT:
             raise self._damaged()
+        value = sealed[:-4]
         return value if len(stored) <= self._longest_short else _unpack(value)[1]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        stored = [self._stored(key) for key in keys]
+        stored = self._all_stored(keys)
         found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
-        values = (None if at not in found else self._unsealed(at, found[at]) for at in stored)
-        return [
-            value if value is None or len(at) <= self._longest_short else _unpack(value)[1]
-            for at, value in zip(stored, values, strict=True)
-        ]
+        for row in found.items():
+            if crc32(b"".join(row)) != _INTACT:
+                raise self._damaged()
+        if len(found) == len(stored) and max(map(len, stored)) <= self._longest_short:
+            return [found[at][:-4] for at in stored]
+        return [None if at not in found else self._value(at, found[at][:-4]) for at in stored]
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
@@ -100,19 +103,17 @@ class LmdbStore:
 
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
         newest = dict(rows)
-        place, limit = self._stored, self._longest_short
+        limit = self._longest_short
         puts: list[tuple[bytes, bytes]] = []
         deletes: list[bytes] = []
-        size = 0
-        for key, value in newest.items():
-            stored = place(key)
+        for stored, (key, value) in zip(self._all_stored(list(newest)), newest.items(), strict=True):
             if value is None:
                 deletes.append(stored)
                 continue
             whole = value if len(stored) <= limit else _pack(key[: len(key) - self._suffix], value)
-            size += len(stored) + len(whole) + 20
-            puts.append((stored, whole + crc32(whole, crc32(stored)).to_bytes(4, "little")))
+            puts.append((stored, whole + crc32(stored + whole).to_bytes(4, "little")))
         puts.sort()
+        size = sum(map(len, chain.from_iterable(puts))) + 16 * len(puts)
         with in_our_words(self._environment.folder):
             txn = self._environment.txn
             txn.cursor(db=self._database).putmulti(puts)
@@ -191,10 +192,20 @@ class LmdbStore:
             yield key + suffix, value
 
     def _unsealed(self, stored: bytes, sealed: bytes) -> bytes:
-        value = sealed[:-4]
-        if crc32(value, crc32(stored)) != int.from_bytes(sealed[-4:], "little"):
+        if crc32(stored + sealed) != _INTACT:
             raise self._damaged()
-        return value
+        return sealed[:-4]
+
+    def _value(self, stored: bytes, value: bytes) -> bytes:
+        return value if len(stored) <= self._longest_short else _unpack(value)[1]
+
+    def _all_stored(self, keys: Sequence[bytes]) -> list[bytes]:
+        if self._suffix:
+            return [self._stored(key) for key in keys]
+        return [
+            key + TERMINATOR if len(key) <= LONG_FROM and b"\x00" not in key else stored_key(key, b"")
+            for key in keys
+        ]
 
     def _damaged(self) -> StateError:
         self._environment.damaged()

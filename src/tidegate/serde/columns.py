@@ -1,0 +1,27 @@
+"""Plain values by the column: the bytes that single values have, made many at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_SIGN = pa.scalar(-(1 << 63), pa.int64())
+
+
+def encode_ints(numbers: pa.Array[Any]) -> pa.Array[Any]:
+    """64-bit numbers, none of them null, as `int` writes them: big endian, sign bit flipped."""
+    flipped = array("q")
+    flipped.frombytes(memoryview(pc.bit_wise_xor(numbers, _SIGN).buffers()[1])[: 8 * len(numbers)])
+    flipped.byteswap()
+    data = [None, pa.py_buffer(flipped)]
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(numbers), data).cast(pa.binary())
+
+
+def encode_all(values: Sequence[Any] | pa.Array[Any], encode: Callable[[Any], bytes | None]) -> pa.Array[Any]:
+    """Values one by one, as a column."""
+    listed = values.to_pylist() if isinstance(values, pa.Array) else values
+    return pa.array([encode(value) for value in listed], pa.binary())
