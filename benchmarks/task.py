@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,32 +148,48 @@ def chain_of(length: int) -> Callable[[App], None]:
     return declare
 
 
-def measure(report: Report, quick: bool) -> None:
-    records = 50_000 if quick else 400_000
+@contextmanager
+def fresh(count: int) -> Iterator[tuple[SqliteLog, Path, list[bytes], list[bytes]]]:
+    """A log of its own for each run: the upkeep of one does not weigh on the next."""
     with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as name:
-        folder = Path(name)
-        log = SqliteLog(folder / "log.db")
-        keys, values = fill(log, records)
-        costs, gains, singles = [], [], []
-        for turn in range(3):
-            report.tell(f"per record, bare and whole batch, turn {turn + 1} of 3")
-            by_hand = bare(keys, values, log, folder, f"bare-{turn}")
-            single = ours(log, folder, total, f"single-{turn}", batches=False, commit_every=BATCH)
-            counted = ours(log, folder, count, f"counted-{turn}", batches=False)
-            whole = ours(log, folder, count, f"whole-{turn}", batches=True)
-            costs.append(single / by_hand)
-            gains.append(counted / whole)
-            singles.append(records / single)
-        report.measured("per-record path", median(singles), "records/s")
-        report.at_most("per-record path, times a bare loop", median(costs), "x", 2.5)
-        report.at_least("whole-batch count, times per record", median(gains), "x", 5)
-        for length in (1, 5, 20):
-            report.tell(f"a chain of {length} steps")
-            for batches, how in ((False, "record by record"), (True, "whole batches")):
-                app = f"chain-{length}-{int(batches)}"
-                seconds = ours(log, folder, chain_of(length), app, batches=batches)
-                report.measured(f"chain of {length}, {how}", records / seconds, "records/s")
+        log = SqliteLog(Path(name) / "log.db")
+        keys, values = fill(log, count)
+        yield log, Path(name), keys, values
         log.close()
+
+
+def timed(count: int, declare: Callable[[App], None], *, batches: bool, every: int | None = None) -> float:
+    with fresh(count) as (log, folder, _, _):
+        return ours(log, folder, declare, "app", batches=batches, commit_every=every)
+
+
+def timed_bare(count: int) -> float:
+    with fresh(count) as (log, folder, keys, values):
+        return bare(keys, values, log, folder, "bare")
+
+
+def measure(report: Report, quick: bool) -> None:
+    records, turns = (50_000, 3) if quick else (300_000, 5)
+    costs, gains, singles, wholes = [], [], [], []
+    for turn in range(turns):
+        report.tell(f"per record, bare and whole batch, turn {turn + 1} of {turns}")
+        by_hand = timed_bare(records)
+        single = timed(records, total, batches=False, every=BATCH)
+        counted = timed(records, count, batches=False)
+        whole = timed(records, count, batches=True)
+        costs.append(single / by_hand)
+        gains.append(counted / whole)
+        singles.append(records / single)
+        wholes.append(records / whole)
+    report.measured("per-record path", median(singles), "records/s")
+    report.at_most("per-record path, times a bare loop", median(costs), "x", 2.5)
+    report.measured("whole-batch count", median(wholes), "records/s")
+    report.at_least("whole-batch count, times per record", median(gains), "x", 5)
+    for length in (1, 5, 20):
+        report.tell(f"a chain of {length} steps")
+        for batches, how in ((False, "record by record"), (True, "whole batches")):
+            seconds = timed(records, chain_of(length), batches=batches)
+            report.measured(f"chain of {length}, {how}", records / seconds, "records/s")
 
 
 if __name__ == "__main__":

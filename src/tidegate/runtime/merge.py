@@ -36,6 +36,7 @@ class Merge:
         self, positions: Mapping[TopicPartition, int], pinned: Mapping[TopicPartition, int] | None
     ) -> None:
         self._buffers = {partition: _Buffer(partition) for partition in positions}
+        self._only = next(iter(self._buffers.values())) if len(self._buffers) == 1 else None
         self._fetched = dict(positions)
         self._ended: set[TopicPartition] = set()
         self._pinned = dict(pinned) if pinned is not None else None
@@ -58,6 +59,10 @@ class Merge:
 
     def take(self) -> RawRecord | None:
         """The next record, or None if it is not known yet which that is."""
+        if self._only is not None:
+            taken = self._only.take()
+            self.buffered -= taken is not None
+            return taken
         best: _Buffer | None = None
         place: tuple[int, str, int] | None = None
         for partition, buffer in self._buffers.items():
@@ -124,6 +129,9 @@ class _Buffer:
                 return None
             self._records.extend(raw_records(self._partition, self._batches.popleft()))
         return self._records[0]
+
+    def take(self) -> RawRecord | None:
+        return self._records.popleft() if self._records or self.head() is not None else None
 
     def pop(self) -> RawRecord:
         return self._records.popleft()

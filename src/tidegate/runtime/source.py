@@ -29,19 +29,18 @@ class Source:
         self.inner_policies = inner_policies
         self._node = node
         self._decode_key, self._decode_value = _decoders(node)
+        has_time = node.topic is not None and node.topic.timestamp is not None
+        self._event_time = node.topic.event_time if node.topic is not None and has_time else None
         self._value_serde = None if node.kind is Kind.TABLE_GROUP else _serdes(node)[1]
 
     def decode(self, raw: RawRecord) -> Record[Any, Any]:
         """The record with its types. Our own headers are not the record's: they stay behind."""
-        value = self._decode_value(raw.value)
-        return Record(
-            self._decode_key(raw.key),
-            value,
-            self._time(raw, value),
-            own_headers(raw),
-            *raw.partition,
-            raw.offset,
-        )
+        (topic, partition), offset, timestamp, key, data, headers = raw
+        value = self._decode_value(data)
+        if self._event_time is not None:
+            timestamp = self._event_time(value, timestamp)
+        own = own_headers(raw) if headers else ()
+        return Record(self._decode_key(key), value, timestamp, own, topic, partition, offset)
 
     def columns(self, batch: pa.RecordBatch) -> Columns:
         """Many records as columns; each key is decoded once. Values are decoded also where no step looks at
@@ -54,15 +53,11 @@ class Source:
         return Columns(keys, values, self._times(batch.column(1), values))
 
     def _times(self, recorded: pa.Array[Any], values: list[Any]) -> pa.Array[Any]:
-        topic = self._node.topic
-        if topic is None or topic.timestamp is None:
+        event_time = self._event_time
+        if event_time is None:
             return recorded
         each = zip(values, recorded.to_pylist(), strict=True)
-        return pa.array([topic.event_time(value, at) for value, at in each], pa.int64())
-
-    def _time(self, raw: RawRecord, value: Any) -> int:
-        topic = self._node.topic
-        return raw.timestamp if topic is None else topic.event_time(value, raw.timestamp)
+        return pa.array([event_time(value, at) for value, at in each], pa.int64())
 
 
 def _decoded(

@@ -303,7 +303,7 @@ class StreamTask:
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
         """One record to a sink or an internal topic."""
-        found = self.writes_to(node)
+        found = self._targets.get(node.id) or self.writes_to(node)
         if found is None:
             return
         target, owner = found
