@@ -15,6 +15,7 @@ from tests.state.store_bench import TASK, StoreBench
 from tidegate import stores
 from tidegate.errors import StateError
 from tidegate.log.positions import Position
+from tidegate.state import environment
 from tidegate.state.environment import Environment, Metadata
 from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.state.protocol import QuietListener
@@ -155,6 +156,18 @@ def test_a_map_grows_between_transactions() -> None:
         assert len(list(bench.store.all())) == 400
         bench.crash()
         assert len(list(bench.store.all())) == 400
+
+
+def test_a_map_has_room_when_every_page_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "FIRST_MAP_BYTES", 1 << 20)
+    monkeypatch.setattr(environment, "_SPARE_BYTES", 64 << 10)
+    rng = random.Random(7)
+    with StoreBench(stores.key_value("counts", bytes, key=bytes)) as bench:
+        for _ in range(60):
+            for _ in range(2000):
+                bench.store.put(rng.randbytes(16), b"x" * 20)
+            bench.commit()
+        assert sum(1 for _ in bench.store.all()) == 120_000
 
 
 def test_a_position_that_says_nothing_of_a_store_is_an_error_never_zero() -> None:

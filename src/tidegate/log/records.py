@@ -7,6 +7,7 @@ Headers keep their order and may repeat; a null key or value is a real null (tom
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ def columns_to_batch(
     """Columns as one batch that a writer takes; no headers at all is the cheap case."""
     count = len(timestamps)
     if headers is None:
-        own: pa.Array[Any] = pa.nulls(count, HEADERS_TYPE)
+        own: pa.Array[Any] = _no_headers(count)
     else:
         own = header_column(headers)
     columns = [
@@ -75,6 +76,11 @@ def columns_to_batch(
         own,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=APPEND_SCHEMA)
+
+
+@lru_cache(64)
+def _no_headers(count: int) -> pa.Array[Any]:
+    return pa.nulls(count, HEADERS_TYPE)
 
 
 def header_column(headers: Sequence[Headers]) -> pa.Array[Any]:

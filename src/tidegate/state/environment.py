@@ -114,9 +114,13 @@ class Environment:
         return self._applied
 
     def needs_room(self, size: int) -> bool:
-        """Whether `size` more bytes might not fit: then commit and `grow` before they are applied."""
+        """Whether `size` more bytes might not fit: then commit and `grow` before they are applied.
+
+        A page that is written is copied first, and the old one is free only for later transactions: keys far
+        from each other may bring every page into the map a second time.
+        """
         used = self._env.info()["last_pgno"] * self._env.stat()["psize"]
-        wanted = used + _GROWTH * (self._applied + size) + _SPARE_BYTES
+        wanted = 2 * used + _GROWTH * (self._applied + size) + _SPARE_BYTES
         return bool(wanted > self._env.info()["map_size"])
 
     def grow(self, size: int) -> None:

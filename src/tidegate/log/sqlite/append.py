@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import apsw
 import pyarrow as pa
@@ -12,14 +14,17 @@ from tidegate.log.sqlite.codec import Encoded, encode
 from tidegate.log.sqlite.layout import INSERT_SPAN, PARTITION_COLUMNS, PartitionRow, Span, to_partition
 
 PIECE_BYTES = 1 << 20
+_SAVE = "UPDATE partition SET start = ?, next = ?, clean = ?, seal = ? WHERE id = ?"
 
 
-def pieces_of(batches: list[pa.RecordBatch]) -> list[Encoded]:
-    """Batches of one partition, joined and cut into pieces of about a MiB, encoded."""
+def pieces_of(batches: list[pa.RecordBatch], size: int) -> list[Encoded]:
+    """Batches of one partition, `size` bytes in all, joined and cut into pieces of about a MiB, encoded."""
     joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     if joined.num_rows == 0:
         return []
-    rows = max(1, joined.num_rows * PIECE_BYTES // max(joined.nbytes, 1))
+    if size <= PIECE_BYTES:
+        return [encode(joined)]
+    rows = max(1, joined.num_rows * PIECE_BYTES // size)
     return [encode(joined.slice(first, rows)) for first in range(0, joined.num_rows, rows)]
 
 
@@ -31,44 +36,58 @@ def store_batch(connection: apsw.Connection, encoded: Encoded) -> int:
 
 def load_partition(connection: apsw.Connection, partition_id: int) -> PartitionRow:
     """The partition now; a topic that was deleted meanwhile is told by name."""
-    row = connection.execute(
-        f"SELECT {PARTITION_COLUMNS} FROM partition p WHERE id = ?"  # noqa: S608 - constants
+    return load_partitions(connection, [partition_id])[partition_id]
+
+
+def load_partitions(connection: apsw.Connection, ids: Collection[int]) -> dict[int, PartitionRow]:
+    """Many partitions now, asked for at once."""
+    rows = connection.execute(
+        f"SELECT {PARTITION_COLUMNS} FROM partition p"  # noqa: S608 - constants
+        " WHERE id IN (SELECT value FROM json_each(?))"
         " AND EXISTS (SELECT 1 FROM topic t WHERE t.id = p.topic AND t.name IS NOT NULL)",
-        (partition_id,),
-    ).fetchone()
-    if row is None:
+        (f"[{','.join(map(str, ids))}]",),
+    ).fetchall()
+    found = {partition.id: partition for partition in map(to_partition, rows)}
+    if len(found) < len(set(ids)):
         raise LogError("no-such-topic", "the topic was deleted", "create it again, then open a new writer")
-    return to_partition(row)
+    return found
 
 
 def save_partition(connection: apsw.Connection, partition: PartitionRow) -> None:
     """Store what changed of it."""
-    connection.execute(
-        "UPDATE partition SET start = ?, next = ?, clean = ?, seal = ? WHERE id = ?",
-        (partition.start, partition.next, partition.clean, partition.sealed(), partition.id),
+    connection.execute(_SAVE, _saved(partition))
+
+
+def link(connection: apsw.Connection, stored: Mapping[PartitionRow, list[tuple[int, Encoded]]]) -> None:
+    """Give the stored batches the next offsets of their partitions, in order."""
+    spans: list[tuple[Any, ...]] = []
+    moved: list[tuple[Any, ...]] = []
+    for partition, batches in stored.items():
+        base = partition.next
+        for batch_id, encoded in batches:
+            spans.append(_span(partition.id, base, batch_id, encoded).row())
+            base += encoded.count
+        moved.append(_saved(replace(partition, next=base)))
+    connection.executemany(INSERT_SPAN, spans)
+    connection.executemany(_SAVE, moved)
+
+
+def _saved(partition: PartitionRow) -> tuple[Any, ...]:
+    return partition.start, partition.next, partition.clean, partition.sealed(), partition.id
+
+
+def _span(partition: int, base: int, batch_id: int, encoded: Encoded) -> Span:
+    return Span(
+        partition=partition,
+        last=base + encoded.count - 1,
+        base=base,
+        count=encoded.count,
+        kind=encoded.kind,
+        raw=encoded.raw,
+        size=encoded.size,
+        max_timestamp=encoded.max_timestamp,
+        tombstones=encoded.tombstones,
+        horizon=0,
+        batch=batch_id,
+        checksum=encoded.checksum,
     )
-
-
-def link(
-    connection: apsw.Connection, partition: PartitionRow, stored: list[tuple[int, Encoded]]
-) -> PartitionRow:
-    """Give the stored batches the next offsets of the partition, in order."""
-    for batch_id, encoded in stored:
-        span = Span(
-            partition=partition.id,
-            last=partition.next + encoded.count - 1,
-            base=partition.next,
-            count=encoded.count,
-            kind=encoded.kind,
-            raw=encoded.raw,
-            size=encoded.size,
-            max_timestamp=encoded.max_timestamp,
-            tombstones=encoded.tombstones,
-            horizon=0,
-            batch=batch_id,
-            checksum=encoded.checksum,
-        )
-        connection.execute(INSERT_SPAN, span.row())
-        partition = replace(partition, next=span.last + 1)
-    save_partition(connection, partition)
-    return partition

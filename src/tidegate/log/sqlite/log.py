@@ -103,11 +103,11 @@ class SqliteLog:
         self._start_upkeep()
         key = self._catalog.current_ids([partition])[partition]
         info = self._catalog.cached(partition).info
-        check_batch(info, partition.partition, batch, self._clock.now())
-        pieces = pieces_of([batch])
+        size = check_batch(info, partition.partition, batch, self._clock.now())
+        pieces = pieces_of([batch], size)
         with self._database.write() as connection:
             row = load_partition(connection, key)
-            link(connection, row, [(store_batch(connection, piece), piece) for piece in pieces])
+            link(connection, {row: [(store_batch(connection, piece), piece) for piece in pieces]})
         return Offset(row.next)
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:

@@ -19,11 +19,12 @@ from tidegate.clock import Clock
 from tidegate.errors import LogError
 from tidegate.faultpoints import reach
 from tidegate.log.checks import check_batch
-from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
+from tidegate.log.sqlite.append import link, load_partitions, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.codec import Encoded
 from tidegate.log.sqlite.database import Database
 from tidegate.log.sqlite.fencing import check_epoch, sweep, take_over
+from tidegate.log.sqlite.layout import PartitionRow
 from tidegate.types import Offset, TopicPartition
 
 SPILL_BYTES = 4 << 20
@@ -61,6 +62,7 @@ class SqliteWriter:
         self._buffers: dict[TopicPartition, list[pa.RecordBatch]] = {}
         self._ids: dict[TopicPartition, int] = {}
         self._counts: dict[TopicPartition, int] = {}
+        self._sizes: dict[TopicPartition, int] = {}
         self._bytes = 0
         self._spilled: dict[TopicPartition, list[tuple[int, Encoded]]] = {}
         self._told: dict[TopicPartition, int] = {}
@@ -69,13 +71,14 @@ class SqliteWriter:
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         self._check_open()
         info = self._catalog.cached(partition).info
-        check_batch(info, partition.partition, batch, self._clock.now())
+        size = check_batch(info, partition.partition, batch, self._clock.now())
         if batch.num_rows == 0:
             return
         self._ids.setdefault(partition, self._catalog.partition_id(partition))
         self._buffers.setdefault(partition, []).append(batch)
         self._counts[partition] = self._counts.get(partition, 0) + batch.num_rows
-        self._bytes += batch.nbytes
+        self._sizes[partition] = self._sizes.get(partition, 0) + size
+        self._bytes += size
         if self._bytes > self._spill_bytes:
             try:
                 self._spill()
@@ -88,7 +91,8 @@ class SqliteWriter:
         ids = {one: self._ids.get(one) or self._catalog.partition_id(one) for one in partitions}
         with self._catalog.trusted(ids), self._database.read() as connection:
             check_epoch(connection, self._id, self._epoch)
-            stands = {partition: load_partition(connection, key).next for partition, key in ids.items()}
+            rows = load_partitions(connection, ids.values())
+        stands = {partition: rows[key].next for partition, key in ids.items()}
         for partition, base in stands.items():
             if self._told.get(partition, base) != base:
                 raise _moved(partition)
@@ -112,21 +116,23 @@ class SqliteWriter:
         reach("log.commit.1")
         if not self._ids:
             return
-        encoded = {partition: pieces_of(batches) for partition, batches in self._buffers.items()}
+        encoded = {one: pieces_of(batches, self._sizes[one]) for one, batches in self._buffers.items()}
         reach("log.commit.3")
         with self._catalog.trusted(self._ids), self._database.write() as connection:
             reach("log.commit.4")
             check_epoch(connection, self._id, self._epoch)
             reach("log.commit.5")
-            rows = {partition: load_partition(connection, key) for partition, key in self._ids.items()}
+            loaded = load_partitions(connection, self._ids.values())
+            rows = {partition: loaded[key] for partition, key in self._ids.items()}
             for partition, base in self._told.items():
                 if rows[partition].next != base:
                     raise _moved(partition)
+            stored: dict[PartitionRow, list[tuple[int, Encoded]]] = {}
             for partition in sorted(self._counts):
                 reach("log.commit.6")
-                stored = self._spilled.get(partition, [])
                 fresh = [(store_batch(connection, piece), piece) for piece in encoded.get(partition, [])]
-                link(connection, rows[partition], stored + fresh)
+                stored[rows[partition]] = self._spilled.get(partition, []) + fresh
+            link(connection, stored)
             if self._spilled:
                 connection.execute("DELETE FROM pending WHERE writer = ?", (self._id,))
             reach("log.commit.7")
@@ -145,7 +151,7 @@ class SqliteWriter:
         get their turn. Unsynced: the commit's own sync covers the bytes before it. But most of them are
         brought to the disk here, where nobody waits for it."""
         for partition, batches in self._buffers.items():
-            for piece in pieces_of(batches):
+            for piece in pieces_of(batches, self._sizes[partition]):
                 reach("log.commit.2")
                 with self._database.write(sync=False) as connection:
                     check_epoch(connection, self._id, self._epoch)
@@ -155,7 +161,7 @@ class SqliteWriter:
                     )
                 self._spilled.setdefault(partition, []).append((batch_id, replace(piece, data=b"")))
         self._database.settle()
-        self._buffers = {}
+        self._buffers, self._sizes = {}, {}
         self._bytes = 0
 
     def _spend(self) -> None:
@@ -175,6 +181,7 @@ class SqliteWriter:
 
     def _forget(self) -> None:
         self._buffers = {}
+        self._sizes = {}
         self._ids = {}
         self._counts = {}
         self._bytes = 0
