@@ -107,6 +107,11 @@ def test_what_is_born_later_carries_its_generation() -> None:
     assert names.repartition("orders", "by-id", born=12) == "orders-by-id.g12-repartition"
 
 
+def test_a_staging_topic_carries_its_generation_from_the_first_on() -> None:
+    assert names.staging("orders", "totals", 1) == "orders-totals.g1-staging"
+    assert names.staging("orders", "totals", 12) == "orders-totals.g12-staging"
+
+
 def test_the_topics_of_an_app() -> None:
     assert names.positions("orders") == "orders-positions"
     assert names.control("orders") == "orders-control"
@@ -149,6 +154,7 @@ MAKERS: list[Callable[[str], str]] = [
     lambda app: names.changelog(app, "s"),
     lambda store: names.changelog("a", store),
     lambda name: names.repartition("a", name),
+    lambda topic: names.staging("a", topic, 1),
     lambda app: names.writer_id(app, 1, 1, 1),
     lambda app: names.driver_id(app, "active"),
 ]

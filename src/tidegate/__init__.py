@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tidegate import stores
 from tidegate.app import App
 from tidegate.connect import connect
@@ -21,6 +24,10 @@ from tidegate.record import Record
 from tidegate.serde import Json, MsgPack, Serde
 from tidegate.settings import Secret, Settings, operational
 from tidegate.topics import TableTopic, Topic
+
+if TYPE_CHECKING:
+    from tidegate.spark.frames import read_store, read_topic
+    from tidegate.spark.write import write_topic
 
 __all__ = [
     "App",
@@ -44,5 +51,17 @@ __all__ = [
     "UserCodeError",
     "connect",
     "operational",
+    "read_store",
+    "read_topic",
     "stores",
+    "write_topic",
 ]
+
+_WITH_SPARK = {"read_store": "frames", "read_topic": "frames", "write_topic": "write"}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs Spark is loaded when it is first asked for."""
+    if name in _WITH_SPARK:
+        return getattr(import_module(f"tidegate.spark.{_WITH_SPARK[name]}"), name)
+    raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

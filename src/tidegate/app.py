@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tidegate.dsl.plan import Plan
 from tidegate.dsl.stream import Stream
@@ -13,6 +13,9 @@ from tidegate.topics import TableTopic, Topic
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import Kind, OnError
 from tidegate.topology.validate import validated
+
+if TYPE_CHECKING:
+    from tidegate.spark.running import Running
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,10 +50,22 @@ class App:
         node = self._source(Kind.TABLE, topic, on_error, builder)
         return Table(self._plan, node, topic.key_serde, topic.value_serde)
 
+    def attach(self, settings: Settings) -> None:
+        """The settings that the app was made with, if it did not say so itself: the manifest keeps them."""
+        if self._settings is None:
+            self._settings = settings
+
     def build(self) -> Topology:
         """The checked topology. Raises TopologyError with the line of the mistake."""
         counted = self._settings.counted() if self._settings is not None else {}
         return validated(self._plan.app, self._plan.nodes, counted)
+
+    def start(self, spark: Any, **options: Any) -> Running:
+        """Run on a Spark session; returns at once. Options: `name="module:app"` where executors find the app,
+        `slots`, `until_caught_up`, `config`."""
+        from tidegate.spark.running import start  # the only place that needs Spark
+
+        return start(self, spark, **options)
 
     def _source(self, kind: Kind, topic: Any, on_error: OnError | None, builder: Any = None) -> int:
         known = self._sources.get(topic.name)

@@ -75,6 +75,14 @@ def repartition(app: str, name: str, born: int = 1) -> str:
     return _internal(app, name, born, "repartition")
 
 
+def staging(app: str, topic: str, generation: int) -> str:
+    """Where the rows of a table topic wait while a generation is recalculated."""
+    check_name("topic", topic)
+    if generation < 1:
+        raise ConfigError("illegal-name", f"generation {generation} of {topic!r}", "generations count from 1")
+    return _topic(app, f"{app}-{topic}.g{generation}-staging")
+
+
 def positions(app: str) -> str:
     """The topic of the stream tasks' positions."""
     return _topic(app, f"{app}-positions")

@@ -9,8 +9,9 @@ from typing import Any, TypeVar, overload
 
 from tidegate.errors import ConfigError
 from tidegate.serde import Serde, serde_for
-from tidegate.state.builder import StoreBuilder
+from tidegate.state.builder import StoreBuilder, TimeKind
 from tidegate.state.formats import PLAIN, SESSION, TIMESTAMPED, WINDOW
+from tidegate.state.key_timers import KeyTimers
 from tidegate.state.key_value import KeyValueStore, TimestampedStore
 from tidegate.state.session import SessionStore
 from tidegate.state.window import WindowStore
@@ -19,6 +20,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 __all__ = [
+    "KeyTimers",
     "KeyValueStore",
     "SessionStore",
     "StoreBuilder",
@@ -28,6 +30,7 @@ __all__ = [
     "key_value",
     "lru",
     "session",
+    "timers",
     "timestamped",
     "window",
 ]
@@ -122,6 +125,17 @@ def lru(name: str, value: Any, *, capacity: int, key: Any = str) -> StoreBuilder
     )
 
 
+@overload
+def timers(name: str, *, by: TimeKind = "stream") -> StoreBuilder[KeyTimers[str]]: ...
+@overload
+def timers(name: str, *, key: type[K] | Serde[K], by: TimeKind = "stream") -> StoreBuilder[KeyTimers[K]]: ...
+def timers(name: str, *, key: Any = str, by: TimeKind = "stream") -> StoreBuilder[Any]:
+    """One timer per key, by stream time or the wall clock; it calls the step's `on_timer(key, at, ctx)`."""
+    if by not in ("stream", "wall"):
+        raise ConfigError("bad-store", f"store {name!r}: timers by {by!r}", 'give "stream" or "wall"')
+    return StoreBuilder(name, f"{by}-timers", serde_for(key), serde_for(int), PLAIN, _timers, clock=by)
+
+
 def _key_value(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
     return KeyValueStore(builder.name, rows, builder.key, builder.value, moment)
 
@@ -146,6 +160,10 @@ def _window(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
 def _session(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
     assert builder.retention is not None  # noqa: S101 - set by session()
     return SessionStore(builder.name, rows, builder.key, builder.value, moment, retention=builder.retention)
+
+
+def _timers(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+    return KeyTimers(builder.name, rows, builder.key, moment)
 
 
 def _check_millis(name: str, **times: int) -> None:

@@ -39,6 +39,7 @@ IN, MORE = Topic("in", int), Topic("more", int)
 ROWS = TableTopic("rows", int)
 TEXTS, JOINED, TOTALS = Topic("texts", str), Topic("joined", str), TableTopic("totals", int)
 SEEN = stores.key_value("seen", int)
+REMINDERS = stores.timers("reminders")
 PARTITIONS = 2
 SEEDS = range(6)
 NOTHING = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
@@ -68,6 +69,22 @@ def last(record: Record[str, int], ctx: Context[str, str]) -> None:
     if before is None:
         ctx.schedule(700, lambda now: ctx.forward(Record(record.key, f"at {now}", now)))
     ctx.forward(record.with_value(f"{before}>{record.value}@{ctx.stream_time}"))
+
+
+def timed(app: App) -> None:
+    """Timers of keys, by stream time."""
+    app.stream(IN).merge(app.stream(MORE)).process("remind", Remind, stores=[REMINDERS]).to(TEXTS)
+
+
+class Remind:
+    def process(self, record: Record[str, int], ctx: Context[str, str]) -> None:
+        ctx.store(REMINDERS).set(record.key, record.timestamp + 10 * record.value)
+        ctx.forward(record.with_value(f"{record.value}"))
+
+    def on_timer(self, key: str, at: int, ctx: Context[str, str]) -> None:
+        ctx.forward(Record(key, f"due {at} at {ctx.stream_time}", at))
+        if at % 3 == 0:
+            ctx.store(REMINDERS).set(key, at + 50)
 
 
 def straight(app: App) -> None:
@@ -185,7 +202,7 @@ def folder() -> Any:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.mark.parametrize("declare", [order_sensitive, straight])
+@pytest.mark.parametrize("declare", [order_sensitive, timed, straight])
 def test_outputs_and_stores_are_equal_byte_for_byte_whatever_the_timing(
     declare: Callable[[App], None], folder: Path
 ) -> None:

@@ -114,6 +114,9 @@ class Task:
 
     # --- what a commit asks of a task
 
+    def tell_time(self) -> None:
+        """It has no internal topics."""
+
     def moved(self) -> bool:
         return self.offset > self._committed
 

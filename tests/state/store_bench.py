@@ -90,6 +90,9 @@ class StoreBench(Generic[S]):
 
     # --- what a commit asks of a task
 
+    def tell_time(self) -> None:
+        """It has no internal topics."""
+
     def moved(self) -> bool:
         return True
 

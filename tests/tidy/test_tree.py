@@ -78,5 +78,8 @@ EXPORTED = [
     "UserCodeError",
     "connect",
     "operational",
+    "read_store",
+    "read_topic",
     "stores",
+    "write_topic",
 ]

@@ -83,14 +83,14 @@ def test_a_repartition_with_a_count_of_its_own_must_fit_what_it_meets() -> None:
 def test_it_is_written_at_the_first_start_and_found_at_the_next(log: SqliteLog) -> None:
     with Driver(counting(), log=log, partitions=2) as d:
         d.run()
-    written = read_control(log, "counting")["manifest/1"]
+    written = read_control(log, "counting").entries["manifest/1"]
     manifest = msgspec.json.decode(written, type=Manifest)
     assert manifest == make_manifest(counting().build(), {"in": 2, "out": 2})
     with Driver(counting(), log=log, partitions=4) as d:
         d.send(IN, "ada", 1)
         d.run()
         assert d.rows(OUT) == {"1": 1}
-    assert read_control(log, "counting")["manifest/1"] == written
+    assert read_control(log, "counting").entries["manifest/1"] == written
 
 
 def test_the_topics_of_the_log_are_those_of_the_manifest(log: SqliteLog) -> None:

@@ -12,11 +12,20 @@ from tidegate import App, ConfigError, Context, Record, TableTopic, Topic, Topol
 
 IN, MORE, OUT = (Topic(name, int) for name in ("in", "more", "out"))
 ROWS, TOTALS = TableTopic("rows", int), TableTopic("totals", int)
+TIMERS = stores.timers("timers")
 ANY: Any = "not a function"
 
 
 def step(record: Record[str, int], ctx: Context[str, int]) -> None:
     """Does nothing."""
+
+
+class Untimed:
+    def process(self, record: Record[str, int], ctx: Context[str, int]) -> None: ...
+
+
+class Timed(Untimed):
+    def on_timer(self, key: str, at: int, ctx: Context[str, int]) -> None: ...
 
 
 def name_of(value: int) -> str:
@@ -128,6 +137,27 @@ def two_components_of_one_name(app: App) -> None:
     app.stream(MORE).count("in").to(TOTALS)  # here
 
 
+def timers_of_a_function(app: App) -> None:
+    app.stream(IN).process("step", step, stores=[TIMERS])  # here
+
+
+def timers_of_a_class_that_they_cannot_call(app: App) -> None:
+    app.stream(IN).process("step", Untimed, stores=[TIMERS])  # here
+
+
+def timers_of_a_count(app: App) -> None:
+    app.stream(IN).count(TIMERS).to(TOTALS)  # here
+
+
+def two_timers_of_one_step(app: App) -> None:
+    app.stream(IN).process("step", Timed, stores=[TIMERS, stores.timers("more")])  # here
+
+
+def timers_of_two_steps(app: App) -> None:
+    app.stream(IN).process("one", Timed, stores=[TIMERS])
+    app.stream(IN).process("two", Timed, stores=[TIMERS])  # here
+
+
 MISTAKES: list[tuple[Callable[[App], None], str, str]] = [
     (unknown_initial, "missing-serde", 'aggregate "totals"'),
     (unknown_value, "missing-serde", 'repartition "again"'),
@@ -152,6 +182,11 @@ MISTAKES: list[tuple[Callable[[App], None], str, str]] = [
     (a_table_join_with_another_app, "other-app", "table join"),
     (a_table_joined_with_itself, "joined-with-itself", "table join"),
     (two_components_of_one_name, "duplicate-name", 'source "more"'),
+    (timers_of_a_function, "no-on-timer", 'process "step"'),
+    (timers_of_a_class_that_they_cannot_call, "no-on-timer", 'process "step"'),
+    (timers_of_a_count, "no-on-timer", 'aggregate "timers"'),
+    (two_timers_of_one_step, "two-timers", 'process "step"'),
+    (timers_of_two_steps, "shared-timers", 'process "two"'),
 ]
 
 

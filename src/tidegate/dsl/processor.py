@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from tidegate.record import Record
-from tidegate.state.builder import StoreBuilder
+from tidegate.state.builder import StoreBuilder, TimeKind
 
 K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S")
 
-TimeKind = Literal["stream", "wall"]
+__all__ = ["Cancellable", "Context", "Processor", "TimeKind", "TimedProcessor"]
 
 
 class Cancellable(Protocol):
@@ -63,3 +63,12 @@ class Processor(Protocol):
     def process(self, record: Record[Any, Any], ctx: Context[Any, Any]) -> None: ...
 
     def close(self) -> None: ...
+
+
+class TimedProcessor(Processor, Protocol):
+    """A step that declares `stores.timers(...)`: it is called for each key whose time has come."""
+
+    def on_timer(self, key: Any, at: int, ctx: Context[Any, Any]) -> None:
+        """The timer that was set for `key` at `at` is due. It is gone already; set it again for another call.
+        What the call does and that the timer is gone are committed together."""
+        ...

@@ -34,6 +34,10 @@ class Host(Protocol):
 
     def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer: ...
 
+    def call_timers(self, timers: StoreBuilder[Any], call: Callable[[Any, int], None]) -> None:
+        """Call for each key of a store of timers, when its time has come."""
+        ...
+
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None: ...
 
 

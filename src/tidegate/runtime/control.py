@@ -1,27 +1,73 @@
-"""The control topic of an app: epochs, plans, manifests. One partition, the newest record of a key counts."""
+"""The control topic of an app: who may write, and who must stop. One partition; the newest record of a key
+counts.
+
+    epoch/<role>            the epoch in force: a slot of an older one stops
+    attempt/<role>/<slot>   which start of a slot's job is the newest: an older one stops
+    plan/<role>             which slot runs which stream tasks, under which writer
+    stop/<role>             finish, commit, close: for all slots of an epoch
+    manifest/<generation>   the app as it was when the generation began
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from tidegate import names
 from tidegate.errors import LogError
-from tidegate.log.protocol import Log, Writer
+from tidegate.log.positions import TaskId
+from tidegate.log.protocol import Fetched, Log, Writer
 from tidegate.log.reads import read_to_end
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.types import Offset, TopicPartition
 
 CONFIG = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(2**63 - 1)}
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """The newest start of a driver, or its newest plan."""
+
+    epoch: int
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """The newest start of one slot's job within an epoch."""
+
+    epoch: int
+    attempt: int
+
+
+class SlotPlan(msgspec.Struct, frozen=True):
+    """One slot: its writer, and what it runs."""
+
+    slot: int
+    writer: str
+    tasks: list[TaskId] = []
+    host: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Which writers an epoch has."""
+    """The slots of an epoch."""
 
     epoch: int
-    writers: list[str]
+    slots: list[SlotPlan] = []
+    positions_from: int = 0
+    """From here on in the positions topic the newest position of every task is found."""
+
+    @property
+    def writers(self) -> list[str]:
+        return [slot.writer for slot in self.slots]
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Asks the slots of an epoch, and of all before it, to finish."""
+
+    epoch: int
 
 
 def control_topic(app: str) -> TopicSpec:
@@ -29,35 +75,85 @@ def control_topic(app: str) -> TopicSpec:
     return TopicSpec(names.control(app), 1, CONFIG)
 
 
-def read_control(log: Log, app: str) -> dict[str, bytes]:
-    """What is in force. Open your writer first, then read: see `read_to_end`."""
-    partition = TopicPartition(names.control(app), 0)
-    start = log.describe(partition.topic).starts[0]
-    found: dict[str, bytes] = {}
-    for fetched in read_to_end(log, {partition: Offset(start)}):
-        keys, values = fetched.batch.column(2).to_pylist(), fetched.batch.column(3).to_pylist()
-        for key, value in zip(keys, values, strict=True):
+class Control:
+    """What is in force, as far as it was read."""
+
+    def __init__(self, entries: Mapping[str, bytes] | None = None) -> None:
+        self.entries = dict(entries or {})
+
+    def take(self, fetched: Iterable[Fetched]) -> bool:
+        """Add what was read. Whether it was anything."""
+        count = 0
+        for part in fetched:
+            self.take_batch(part.batch)
+            count += part.batch.num_rows
+        return count > 0
+
+    def take_batch(self, batch: pa.RecordBatch) -> None:
+        for key, value in zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True):
             if value is None:
-                found.pop(key.decode(), None)
+                self.entries.pop(key.decode(), None)
             else:
-                found[key.decode()] = value
-    return found
+                self.entries[key.decode()] = value
+
+    def epoch(self, role: str) -> int:
+        """The highest epoch that anything says of a role; 0 before the first."""
+        found = self._get(f"epoch/{role}", Epoch)
+        return max(found.epoch if found else 0, self.plan(role).epoch)
+
+    def attempt(self, role: str, slot: int) -> Attempt:
+        return self._get(f"attempt/{role}/{slot}", Attempt) or Attempt(0, 0)
+
+    def plan(self, role: str) -> Plan:
+        """The last plan of a role; epoch 0 before the first."""
+        return self._get(f"plan/{role}", Plan) or Plan(0)
+
+    def stopped(self, role: str) -> int:
+        """Slots of this epoch and below shall stop."""
+        found = self._get(f"stop/{role}", Stop)
+        return found.epoch if found else 0
+
+    def _get(self, key: str, kind: type[S]) -> S | None:
+        raw = self.entries.get(key)
+        if raw is None:
+            return None
+        try:
+            return msgspec.json.decode(raw, type=kind)
+        except msgspec.DecodeError as error:
+            raise LogError(
+                "bad-control", f"the control topic holds no {key}: {error}", "only tidegate may write it"
+            ) from error
 
 
-def write_control(writer: Writer, app: str, entries: Mapping[str, bytes], now: int) -> None:
+class ControlFollower:
+    """Reads the control topic on, as its own committed reader."""
+
+    def __init__(self, log: Log, app: str) -> None:
+        """Reads to the end, as `read_to_end` says: open your writer first."""
+        partition = TopicPartition(names.control(app), 0)
+        at = Offset(log.describe(partition.topic).starts[0])
+        self.now = Control()
+        for fetched in read_to_end(log, {partition: at}):
+            self.now.take([fetched])
+            at = fetched.next
+        self._reader = log.reader({partition: at})
+
+    def poll(self, timeout: float = 0.0) -> bool:
+        """What came since. Whether it was anything."""
+        return self.now.take(self._reader.poll(timeout))
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def read_control(log: Log, app: str) -> Control:
+    """What is in force. Open your writer first, then read: see `read_to_end`."""
+    follower = ControlFollower(log, app)
+    follower.close()
+    return follower.now
+
+
+def write_control(writer: Writer, app: str, entries: Mapping[str, msgspec.Struct], now: int) -> None:
     """Add to the writer's transaction."""
-    rows = [Row(key.encode(), value, now) for key, value in entries.items()]
+    rows = [Row(key.encode(), msgspec.json.encode(value), now) for key, value in entries.items()]
     writer.append(TopicPartition(names.control(app), 0), to_batch(rows))
-
-
-def read_plan(control: Mapping[str, bytes], role: str) -> Plan:
-    """The last plan of a role; epoch 0 before the first."""
-    raw = control.get(f"plan/{role}")
-    if raw is None:
-        return Plan(0, [])
-    try:
-        return msgspec.json.decode(raw, type=Plan)
-    except msgspec.DecodeError as error:
-        raise LogError(
-            "bad-control", f"the control topic holds no plan: {error}", "only tidegate may write it"
-        ) from error

@@ -32,6 +32,12 @@ class _Waiting:
     def __len__(self) -> int:
         return self.rows_before + len(self.timestamps)
 
+    def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        self.timestamps.append(timestamp)
+        self.keys.append(key)
+        self.values.append(value)
+        self.headers.append(headers)
+
     def add_batch(self, batch: pa.RecordBatch) -> None:
         self.batches = self.all()
         self.batches.append(batch)
@@ -43,6 +49,15 @@ class _Waiting:
         if not self.timestamps:
             return self.batches
         return [*self.batches, columns_to_batch(self.timestamps, self.keys, self.values, self.headers)]
+
+    def last_headers(self) -> Headers:
+        """Those of the last record; none if there is none."""
+        if self.headers:
+            return self.headers[-1]
+        if not self.batches:
+            return ()
+        pairs: Any = self.batches[-1].column(3)[-1].as_py()
+        return [(pair["name"], pair["value"]) for pair in pairs or ()]
 
     def cut(self, length: int) -> None:
         """Keep the first records only."""
@@ -132,11 +147,12 @@ class Outputs:
     ) -> None:
         """One record. Raises, before it is added, for what the topic cannot take."""
         self.bytes += target.check.size(key, value, timestamp, headers, now)
-        waiting = target.waiting[target.partition(key)]
-        waiting.timestamps.append(timestamp)
-        waiting.keys.append(key)
-        waiting.values.append(value)
-        waiting.headers.append(headers)
+        target.waiting[target.partition(key)].add(key, value, timestamp, headers)
+
+    def add_to(self, target: Target, partition: int, timestamp: int, headers: Headers, now: int) -> None:
+        """One record without key and value to a partition."""
+        self.bytes += target.check.size(None, None, timestamp, headers, now)
+        target.waiting[partition].add(None, None, timestamp, headers)
 
     def add_batch(
         self,

@@ -7,6 +7,7 @@ positions.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -54,17 +55,28 @@ class Slot:
         self._running: dict[TaskId, StreamTask] = {}
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._opened = False
+        self.processed = 0
 
     @property
     def tasks(self) -> list[StreamTask]:
         return list(self._running.values())
 
-    def turn(self) -> bool:
-        """A little of everything. Whether anything came of it."""
+    @property
+    def restoring(self) -> int:
+        """How many tasks are not restored yet."""
+        return len(self._restoring)
+
+    def turn(self, wait: float = 0.0, until: float | None = None) -> bool:
+        """A little of everything. Whether anything came of it.
+
+        With nothing at hand it waits for records, up to `wait` seconds. At `until` (of `time.monotonic`) it
+        returns although not every task had its share; the next turn begins with those.
+        """
         try:
             restored = self._restore()
-            fetched = self._read()
-            processed = sum(task.run(RECORDS_PER_TURN) for task in self._running.values())
+            busy = self._restoring or any(task.merge.buffered for task in self._running.values())
+            fetched = self._read(0.0 if busy else wait)
+            processed = self._process(until)
             for task in self._running.values():
                 task.fire()
             if sum(task.pending_bytes() for task in self._running.values()) > FORCE_COMMIT_BYTES:
@@ -72,7 +84,18 @@ class Slot:
         except BaseException:
             self.drop()
             raise
+        self.processed += processed
         return bool(restored or fetched or processed)
+
+    def lag(self) -> int:
+        """Records that are committed and not yet taken."""
+        next_ones = {
+            partition: offset
+            for task in self._running.values()
+            for partition, offset in task.read_from().items()
+        }
+        ends = self._log.ends(next_ones) if next_ones else {}
+        return sum(max(0, ends[partition] - offset) for partition, offset in next_ones.items())
 
     def commit(self) -> None:
         """All tasks in one transaction."""
@@ -122,13 +145,25 @@ class Slot:
         }
         self._reader = self._log.reader(starts)
 
-    def _read(self) -> int:
+    def _process(self, until: float | None) -> int:
+        """A share for each task, the one that waited longest first."""
+        done = 0
+        for task in list(self._running.values()):
+            done += task.run(RECORDS_PER_TURN)
+            self._running[task.id] = self._running.pop(task.id)
+            if until is not None and time.monotonic() >= until:
+                break
+        return done
+
+    def _read(self, wait: float) -> int:
         if self._reader is None:
+            if wait:
+                time.sleep(wait)
             return 0
         buffered = sum(task.merge.buffered for task in self._running.values())
         if buffered > BUFFERED_RECORDS and not any(task.merge.hungry() for task in self._running.values()):
             return 0
-        fetched = self._reader.poll(0)
+        fetched = self._reader.poll(wait)
         for batch in fetched:
             self._owners[batch.partition].feed(batch)
         for task in self._running.values():

@@ -1,9 +1,4 @@
-"""Starting an app on a log: its topics, its manifest, its first positions, and who may write.
-
-Steps, as far as one process needs them: 1 open the driver's writer, fencing another driver; 2 only then read
-the control topic to its end; 3 write the next epoch with its plan, and first positions where there are none,
-in one transaction; 4 fence every writer that the last plan names; 5 open the slots' writers and tasks.
-"""
+"""Starting an app on a log: its topics, its manifest and its first positions. Who may write: `takeover`."""
 
 from __future__ import annotations
 
@@ -23,8 +18,10 @@ from tidegate.log.positions import Position, TaskId, position_row, positions_top
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
-from tidegate.runtime.control import Plan, control_topic, read_control, read_plan, write_control
+from tidegate.runtime.control import SlotPlan, control_topic, read_control, write_control
 from tidegate.runtime.slot import Slot
+from tidegate.runtime.status import status_topic
+from tidegate.runtime.takeover import ROLE, take_over
 from tidegate.runtime.task import Setting, StreamTask
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.folders import task_home
@@ -36,7 +33,6 @@ from tidegate.topology.manifest import Manifest, make_manifest, partition_counts
 from tidegate.topology.node import Kind
 from tidegate.types import TopicPartition
 
-ROLE = "active"
 SOURCES = (Kind.SOURCE, Kind.TABLE)
 REPARTITION_CONFIG = {
     "cleanup.policy": "delete",
@@ -72,27 +68,55 @@ class Run:
         limits: Limits | None = None,
         listener: RestoreListener | None = None,
     ) -> list[Slot]:
-        """Take over from whoever ran before, and open new slots over all tasks."""
+        """Take over from whoever ran before, and open new slots over all tasks, in this process."""
         app, clock = self.manifest.app, self.setting.clock
-        with closing(self.log.writer(names.driver_id(app, ROLE))) as driver:
-            last = read_plan(read_control(self.log, app), ROLE)
-            epoch = last.epoch + 1
-            writers = [names.writer_id(app, self.manifest.generation, epoch, slot) for slot in range(count)]
-            plan = msgspec.json.encode(Plan(epoch, writers))
-            for writer in last.writers:
-                self.log.writer(writer).close()
-            self._write_first_positions(driver)
-            write_control(driver, app, {f"plan/{ROLE}": plan}, clock.now())
-            driver.commit()
-        opened = [self.log.writer(writer) for writer in writers]
+        tasks = [task for _, task in self.tasks()]
+        with closing(take_over(self.log, app, self.manifest.generation, clock)) as claim:
+            self.append_first_positions(claim.writer)
+            given = {number: tasks[number::count] for number in range(count)}
+            plan = claim.write_plan(given, dict.fromkeys(given, ""), clock.now())
+        return [self.slot(slot, plan.epoch, state_dir, limits, listener) for slot in plan.slots]
+
+    def slot(
+        self,
+        plan: SlotPlan,
+        epoch: int,
+        state_dir: Path,
+        limits: Limits | None = None,
+        listener: RestoreListener | None = None,
+        *,
+        writer: Writer | None = None,
+        pinned: Mapping[TopicPartition, int] | None = None,
+    ) -> Slot:
+        """A slot with its tasks as planned, from the committed positions; the writer is opened first."""
+        app, clock = self.manifest.app, self.setting.clock
+        opened = self.log.writer(plan.writer) if writer is None else writer
         read_at = clock.now()
         positions = read_positions(self.log, app)
-        slots = []
-        for number, slot_writer in enumerate(opened):
-            mine = self.tasks()[number::count]
-            tasks = [self.task(sub, task, state_dir, epoch, limits) for sub, task in mine]
-            slots.append(Slot(app, self.log, slot_writer, tasks, positions, clock, listener, read_at=read_at))
-        return slots
+        subs = {task: sub for sub, task in self.tasks()}
+        tasks = [
+            self.task(subs[task], task, state_dir, epoch, limits, self._pins(subs[task], task, pinned))
+            for task in plan.tasks
+        ]
+        return Slot(app, self.log, opened, tasks, positions, clock, listener, read_at=read_at)
+
+    def sources(self) -> list[TopicPartition]:
+        """All partitions that the app reads from outside."""
+        return [
+            TopicPartition(topic, partition)
+            for topic, count in self.manifest.sources.items()
+            for partition in range(count)
+        ]
+
+    def _pins(
+        self, sub: Subtopology, task: TaskId, pinned: Mapping[TopicPartition, int] | None
+    ) -> dict[TopicPartition, int] | None:
+        """The pinned ends of a task that reads nothing but source topics: it merges strictly up to them."""
+        nodes = [self.setting.topology.nodes[number] for number in sub.inputs]
+        if pinned is None or any(node.topic is None for node in nodes):
+            return None
+        mine = (TopicPartition(node.topic.name, task.partition) for node in nodes if node.topic is not None)
+        return {partition: pinned[partition] for partition in mine}
 
     def task(
         self,
@@ -115,7 +139,7 @@ class Run:
                     state.register(builder, self.manifest.stores[builder.name].changelog)
         return StreamTask(self.setting, sub, task, state, pinned)
 
-    def _write_first_positions(self, driver: Writer) -> None:
+    def append_first_positions(self, driver: Writer) -> None:
         """Start offsets for tasks that have no position yet. From then on a missing one is an error."""
         app = self.manifest.app
         known = read_positions(self.log, app)
@@ -155,8 +179,10 @@ def prepare(
     """Build the app, and create or check everything that it needs in the log."""
     topology = app.build()
     declared = {node.topic.name: node for node in topology.nodes.values() if node.topic is not None}
+    if not create_sources:
+        check_sources(log, topology)
     infos = {
-        name: _declared(log, node.topic, partitions, create=create_sources or node.kind not in SOURCES)
+        name: _declared(log, node.topic, partitions)
         for name, node in declared.items()
         if node.topic is not None
     }
@@ -169,6 +195,7 @@ def prepare(
         infos[topic] = log.create(TopicSpec(topic, manifest.internal_partitions[name], config))
     _create_changelogs(topology, manifest, log, counts, largest)
     log.create(positions_topic(topology.app))
+    log.create(status_topic(topology.app))
     letters = names.dead_letters(topology.app)
     infos[letters] = ensure_topic(
         log,
@@ -185,13 +212,42 @@ def prepare(
     return Run(setting, log, counts)
 
 
-def _declared(log: Log, topic: TopicBase[object, object], partitions: int, *, create: bool) -> TopicInfo:
-    if not create and find_topic(log, topic.name) is None:
+def attach(app: App, log: Log, clock: Clock, *, on_error: str = "stop", batches: bool = True) -> Run:
+    """The app as somebody else prepared it: nothing is created, nothing is written."""
+    topology = app.build()
+    manifest = find_manifest(log, topology.app)
+    if manifest is None:
         raise ConfigError(
-            "no-such-topic",
-            f"the source topic {topic.name!r} is not there",
-            f"tidegate topics create {topic.name}",
+            "never-started", f"app {topology.app!r} never ran on this log", "start it: tidegate run"
         )
+    letters = names.dead_letters(topology.app)
+    topics = [*manifest.sources, *manifest.sinks, *manifest.internal.values(), letters]
+    infos = {topic: log.describe(topic) for topic in topics}
+    counts = partition_counts(topology, {**manifest.sources, **manifest.sinks})
+    setting = Setting(topology, manifest, infos, letters, clock, on_error=on_error, batches=batches)
+    return Run(setting, log, counts)
+
+
+def find_manifest(log: Log, app: str) -> Manifest | None:
+    """The manifest of the app's newest generation, if it ever ran here."""
+    if find_topic(log, names.control(app)) is None:
+        return None
+    raw = read_control(log, app).entries.get("manifest/1")
+    return None if raw is None else msgspec.json.decode(raw, type=Manifest)
+
+
+def check_sources(log: Log, topology: Topology) -> None:
+    """Raise for a source topic that is not there."""
+    for node in topology.nodes.values():
+        if node.kind in SOURCES and node.topic is not None and find_topic(log, node.topic.name) is None:
+            raise ConfigError(
+                "no-such-topic",
+                f"the source topic {node.topic.name!r} is not there",
+                f"tidegate topics create {node.topic.name}",
+            )
+
+
+def _declared(log: Log, topic: TopicBase[object, object], partitions: int) -> TopicInfo:
     return ensure_topic(
         log,
         topic.name,
@@ -206,15 +262,8 @@ def _manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock
     """The manifest of generation 1: written at the first start, compared at every later one."""
     app = topology.app
     log.create(control_topic(app))
-    made = make_manifest(topology, partitions)
-    with closing(log.writer(names.driver_id(app, ROLE))) as driver:
-        raw = read_control(log, app).get("manifest/1")
-        if raw is None:
-            write_control(driver, app, {"manifest/1": msgspec.json.encode(made)}, clock.now())
-            driver.commit()
-            return made
-    found = msgspec.json.decode(raw, type=Manifest)
-    made = msgspec.json.decode(msgspec.json.encode(made), type=Manifest)
+    made = msgspec.json.decode(msgspec.json.encode(make_manifest(topology, partitions)), type=Manifest)
+    found = find_manifest(log, app) or _first_manifest(log, made, clock)
     for name, count in {**found.sources, **found.sinks}.items():
         if name in partitions and partitions[name] != count:
             raise ConfigError(
@@ -229,6 +278,17 @@ def _manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock
             "upgrades come with a later version; until then use a new app id",
         )
     return found
+
+
+def _first_manifest(log: Log, made: Manifest, clock: Clock) -> Manifest:
+    """Write it, unless somebody else did so first. Under a writer id of its own: a start that is refused
+    later must not have fenced the driver that runs."""
+    with closing(log.writer(f"{names.driver_id(made.app, ROLE)}.manifest")) as writer:
+        found = find_manifest(log, made.app)
+        if found is None:
+            write_control(writer, made.app, {"manifest/1": made}, clock.now())
+            writer.commit()
+        return found or made
 
 
 def _differences(old: Manifest, new: Manifest) -> list[str]:

@@ -34,6 +34,8 @@ def process(chain: Chain, node: Node) -> Handler:
     made: Any = step() if isinstance(step, type) else step
     chain.add_step(made, context)
     call = made.process if isinstance(step, type) else step
+    for timers in (store for store in node.stores if store.clock is not None):
+        chain.host.call_timers(timers, lambda key, at: made.on_timer(key, at, context))
 
     def handle(record: R) -> None:
         call(record, context)

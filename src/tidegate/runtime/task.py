@@ -10,19 +10,18 @@ goes on from the committed position.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
-from tidegate.clock import Clock
 from tidegate.errors import StateError, TidegateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
-from tidegate.log.topic import TopicInfo
 from tidegate.record import Record
 from tidegate.runtime.chain import TaskChain
+from tidegate.runtime.key_timers import KeyCalls
 from tidegate.runtime.merge import Merge, RawRecord, raw_records
+from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.on_error import (
     by_the_record,
     dead_letter_headers,
@@ -30,36 +29,24 @@ from tidegate.runtime.on_error import (
     in_user_code,
     policy_of,
 )
-from tidegate.runtime.origin import OWNER, origin_header, origin_of
-from tidegate.runtime.outputs import Outputs, Target
+from tidegate.runtime.origin import origin_header, origin_of
+from tidegate.runtime.outputs import Outputs
+from tidegate.runtime.routes import Route, Routes
+from tidegate.runtime.setting import Setting
 from tidegate.runtime.source import Source
+from tidegate.runtime.time_only import MARK, TimeTeller, any_time_only, is_time_only
 from tidegate.runtime.timers import Timer, Timers
 from tidegate.runtime.whole_batches import WholeBatches
 from tidegate.state.builder import StoreBuilder
+from tidegate.state.key_timers import DUE_AT_ONCE
 from tidegate.state.manager import StateManager
-from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.manifest import Manifest
-from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.topology.graph import Subtopology
+from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
-Mode = Literal["live", "replay"]
+__all__ = ["Setting", "StreamTask"]
+
 BATCH_TURNS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What all tasks of a run share."""
-
-    topology: Topology
-    manifest: Manifest
-    topics: Mapping[str, TopicInfo]
-    """Everything the app writes to, as the log has it."""
-    dead_letters: str
-    clock: Clock
-    mode: Mode = "live"
-    on_error: str = "stop"
-    batches: bool = True
-    """Whether chains that allow it run over whole batches; the results are the same."""
 
 
 class StreamTask:
@@ -77,13 +64,16 @@ class StreamTask:
         self.state = state
         self.skipped = 0
         self._setting = setting
+        self._skips = skips_failures(setting.mode)
         self._subtopology = subtopology
         self._pinned = pinned
         self._outputs = Outputs(task.partition)
-        self._targets: dict[int, tuple[Target, tuple[str, bytes]]] = {}
+        self._routes = Routes(setting, self._outputs)
+        self._teller = TimeTeller([], -1, 0)
         self._name = str(task)
         self._checked_at = 0
         self._timers = Timers()
+        self._key_calls = KeyCalls()
         self._next: dict[TopicPartition, int] = {}
         self._times: dict[TopicPartition, int] = {}
         self._sequence = 0
@@ -101,7 +91,8 @@ class StreamTask:
         """The source partitions that this task reads."""
         nodes = self._setting.topology.nodes
         return [
-            TopicPartition(self._topic(nodes[node]), self.id.partition) for node in self._subtopology.inputs
+            TopicPartition(self._setting.topic_of(nodes[node]), self.id.partition)
+            for node in self._subtopology.inputs
         ]
 
     def start(self, position: Position) -> None:
@@ -121,11 +112,20 @@ class StreamTask:
         self._sequence = int(position.progress.get("sequence", "0"))
         self.state.moment.stream_time = max(self._times.values())
         self._merge = Merge(self._next, self._pinned)
+        if not takes_records(self._setting.mode):
+            return
+        self._checked_at = self._setting.clock.now()
+        told = int(position.progress.get("told", "-1"))
+        self._teller = TimeTeller(self._routes.open(self._subtopology), told, self._checked_at)
+        self._build()
+
+    def _build(self) -> None:
+        """The steps as functions, and what they begin with."""
         chain = TaskChain(self._setting.topology, self._subtopology, self)
         nodes = self._setting.topology.nodes
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
-            self._sources[self._topic(nodes[node])] = Source(
+            self._sources[self._setting.topic_of(nodes[node])] = Source(
                 nodes[node], handler, self._setting.on_error, inner_policies=inner
             )
         self._chain = chain
@@ -134,7 +134,6 @@ class StreamTask:
             self._whole = WholeBatches.of(
                 self._setting.topology, self._subtopology, source, self, self._outputs, self._name
             )
-        self._checked_at = self.now()
         try:
             chain.init()
         except TidegateError:
@@ -172,40 +171,57 @@ class StreamTask:
 
     def run(self, limit: int) -> int:
         """Process what can be taken in order, at most `limit` records, or as many more in whole batches as
-        take about the same time. How many it was."""
+        take about the same time. How many it was, with the timers of keys that were called.
+
+        A record is taken when all timers of keys that were due before it were called: which comes first never
+        depends on limits."""
         merge = self.merge
-        self._checked_at = self.now()
+        if not takes_records(self._setting.mode):
+            return 0
+        self._checked_at = self._setting.clock.now()
         if self._whole is not None:
             batch = merge.take_batch(BATCH_TURNS * limit)
             if batch is not None:
                 self._process_batch(self._whole, batch)
             return 0 if batch is None else batch.num_rows
+        keyed = bool(self._key_calls)
+        fired = self._fire(DUE_AT_ONCE) if keyed else 0
         for done in range(limit):
-            raw = merge.take()
+            raw = None if fired >= DUE_AT_ONCE else merge.take()
             if raw is None:
-                return done
+                return done + fired
             self._process(raw)
-            if self._timers:
-                self.fire()
-        return limit
+            if keyed or self._timers:
+                fired += self._fire(DUE_AT_ONCE - fired)
+        return limit + fired
 
     def fire(self) -> None:
-        """Call the timers that are due."""
-        for timer, now in self._timers.due(self.stream_time, self.now()):
-            if timer.cancelled:
-                continue
-            self._moved = True
-            try:
-                timer.fire(now)
-            except TidegateError:
-                raise
-            except Exception as error:
-                raise in_user_code(error, f"{self.id}, a timer: ", self.id.generation) from error
+        """Call the timers that are due; of those of keys some, if there are many: `run` goes on with them."""
+        self._fire(DUE_AT_ONCE)
+
+    def _fire(self, limit: int) -> int:
+        wall = self.stream_time if self.replaying else self._setting.clock.now()
+        try:
+            for timer, now in self._timers.due(self.stream_time, wall):
+                if not timer.cancelled:
+                    self._moved = True
+                    timer.fire(now)
+            fired = self._key_calls.fire(self.stream_time, wall, limit) if self._key_calls else 0
+        except TidegateError:
+            raise
+        except Exception as error:
+            raise in_user_code(error, f"{self.id}, a timer: ", self.id.generation) from error
+        self._moved |= fired > 0
+        return fired
 
     def _process(self, raw: RawRecord) -> None:
         source = self._sources[raw.partition.topic]
         self._record = raw
-        apart = source.policy != "stop" or source.inner_policies
+        if source.internal and is_time_only(raw.headers):
+            self._pass_time(raw, raw.timestamp, internal=True)
+            self._passed(raw)
+            return
+        apart = self._skips or source.policy != "stop" or source.inner_policies
         if apart:
             self._begin()
         try:
@@ -216,35 +232,44 @@ class StreamTask:
             if not by_the_record(error):
                 raise
             told = in_our_words(error, raw, self.id.generation)
-            policy = policy_of(error, source.policy)
+            policy = "skip" if self._skips else policy_of(error, source.policy)
             if policy == "stop" or not apart:
                 raise told from error
             self._take_back()
             self.skipped += 1
-            if policy == "dead-letter" and self._setting.mode == "live":
+            if policy == "dead-letter" and writes_dead_letters(self._setting.mode):
                 self._dead_letter(raw, told)
         else:
             if apart:
                 self._keep()
+        self._passed(raw)
+
+    def _passed(self, raw: RawRecord) -> None:
         self._next[raw.partition] = raw.offset + 1
         self._moved = True
 
     def _process_batch(self, whole: WholeBatches, batch: pa.RecordBatch) -> None:
-        """All at once; if anything fails, one by one."""
+        """All at once; if anything fails, or only tells the time, one by one."""
         [partition] = self._next
+        if self._sources[partition.topic].internal and any_time_only(batch.column(4)):
+            self._one_by_one(partition, batch)
+            return
         self._begin()
         try:
             time, timestamp = whole.run(partition, batch, self._times[partition], self._checked_at)
         except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
             self._take_back()
-            for raw in raw_records(partition, batch):
-                self._process(raw)
+            self._one_by_one(partition, batch)
             return
         self._keep()
         self._times[partition] = self.state.moment.stream_time = time
         self.state.moment.timestamp = timestamp
         self._next[partition] = batch.column(0)[-1].as_py() + 1
         self._moved = True
+
+    def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
+        for raw in raw_records(partition, batch):
+            self._process(raw)
 
     def _pass_time(self, raw: RawRecord, timestamp: int, *, internal: bool) -> None:
         """Event time moves stream time; behind an internal topic the stream time of the origin does."""
@@ -275,8 +300,9 @@ class StreamTask:
 
     def _dead_letter(self, raw: RawRecord, error: Any) -> None:
         target = self._outputs.target(self._setting.topics[self._setting.dead_letters])
-        at = min(max(raw.timestamp, 0), self.now())
-        self._outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), self.now())
+        now = self.now()
+        at = min(max(raw.timestamp, 0), now)
+        self._outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), now)
 
     # --- what its nodes see (Host) --------------------------------------------------------------------
 
@@ -290,7 +316,7 @@ class StreamTask:
 
     @property
     def replaying(self) -> bool:
-        return self._setting.mode == "replay"
+        return on_stream_time(self._setting.mode)
 
     def now(self) -> int:
         return max(self.stream_time, 0) if self.replaying else self._setting.clock.now()
@@ -301,44 +327,42 @@ class StreamTask:
     def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer:
         return self._timers.schedule(every, call, by)
 
+    def call_timers(self, timers: StoreBuilder[Any], call: Callable[[Any, int], None]) -> None:
+        assert timers.clock is not None  # noqa: S101 - that makes it a store of timers
+        self._key_calls.add(self.state.store(timers), timers.clock, call)
+
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
         """One record to a sink or an internal topic."""
-        found = self._targets.get(node.id) or self.writes_to(node)
+        found = self._routes.of(node)
         if found is None:
             return
         target, owner = found
-        self._sequence += 1
-        at = self._record
-        place = "-" if at is None else f"{at.partition.topic}/{at.partition.partition}/{at.offset}"
-        origin = origin_header(place, self._name, self._sequence, max(self.stream_time, 0))
+        origin = self._origin()
         headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
         self._outputs.add(target, key, value, record.timestamp, headers, self._checked_at)
 
-    def writes_to(self, node: Node) -> tuple[Target, tuple[str, bytes]] | None:
-        return None if self.replaying and node.kind is Kind.SINK else self._target(node)
+    def _origin(self) -> tuple[str, bytes]:
+        self._sequence += 1
+        at = self._record
+        place = "-" if at is None else f"{at.partition.topic}/{at.partition.partition}/{at.offset}"
+        return origin_header(place, self._name, self._sequence, max(self.stream_time, 0))
+
+    def writes_to(self, node: Node) -> Route | None:
+        return self._routes.of(node)
 
     def take_numbers(self, count: int) -> int:
         self._sequence += count
         return self._sequence - count + 1
 
-    def _target(self, node: Node) -> tuple[Target, tuple[str, bytes]]:
-        """The topic that a node writes to, and the header that says whose record it is."""
-        found = self._targets.get(node.id)
-        if found is None:
-            topic = self._topic(node)
-            owner = f"{self._setting.topology.app}/{node.name or topic}".encode()
-            found = self._outputs.target(self._setting.topics[topic]), (OWNER, owner)
-            self._targets[node.id] = found
-        return found
-
-    def _topic(self, node: Node) -> str:
-        if node.kind in INTERNAL:
-            return self._setting.manifest.internal[node.name]
-        if node.topic is None:
-            raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
-        return node.topic.name
-
     # --- what a commit asks (Committable) -------------------------------------------------------------
+
+    def tell_time(self) -> None:
+        """Time-only records to the partitions behind that were not told the stream time."""
+        now = self._setting.clock.now()
+        for target, owner, partition in self._teller.due(self.stream_time, now):
+            headers = (owner, self._origin(), MARK)
+            self._outputs.add_to(target, partition, self.stream_time, headers, now)
+            self._moved = True
 
     def moved(self) -> bool:
         return self._moved
@@ -357,6 +381,8 @@ class StreamTask:
             sources.setdefault(partition.topic, {})[partition.partition] = offset
             times.setdefault(partition.topic, {})[partition.partition] = self._times[partition]
         progress = {"sequence": str(self._sequence)}
+        if self._teller:
+            progress["told"] = str(self._teller.told())
         return Position(sources=sources, stream_times=times, changelogs=changelogs, progress=progress)
 
     def committed(self, position: Position) -> None:  # noqa: ARG002 - part of the protocol

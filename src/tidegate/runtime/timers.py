@@ -69,10 +69,8 @@ class Timers:
         return timer
 
     def due(self, stream_time: int, wall: int) -> list[tuple[Timer, int]]:
-        """Timers to fire now, each with its clock's time."""
+        """Timers to fire now, each with its clock's time; a clock below 0 was not set yet."""
         self._stream = [timer for timer in self._stream if not timer.cancelled]
         self._wall = [timer for timer in self._wall if not timer.cancelled]
-        by_stream = [
-            (timer, stream_time) for timer in self._stream if stream_time >= 0 and timer.is_due(stream_time)
-        ]
-        return by_stream + [(timer, wall) for timer in self._wall if timer.is_due(wall)]
+        clocks = [(self._stream, stream_time), (self._wall, wall)]
+        return [(timer, now) for timers, now in clocks if now >= 0 for timer in timers if timer.is_due(now)]

@@ -31,6 +31,7 @@ S = TypeVar("S")
 
 Typed = Callable[["StoreBuilder[Any]", CachedStore, Moment], Any]
 OnGap = Literal["empty", "keep"]
+TimeKind = Literal["stream", "wall"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class StoreBuilder(Generic[S]):
     capacity: int | None = None
     window_size: int = 0
     retention: int | None = None
+    clock: TimeKind | None = None
+    """Of timers of keys: the clock that they go by."""
     factory: Callable[[], UserStore] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

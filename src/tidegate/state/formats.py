@@ -6,6 +6,7 @@
 | timestamped | none                                 | time (8) + value      | value, time of the record |
 | window      | start (8) + sequence (4)             | value                 | value                     |
 | session     | end (8) + start (8)                  | value                 | value                     |
+| timers      | none; see `key_timers`               | value                 | value                     |
 
 Numbers are big endian, so they sort; the layouts of the keys are Kafka Streams'.
 """
@@ -52,12 +53,14 @@ LAYOUTS = {
     "timestamped": TIMESTAMPED,
     "window": WINDOW,
     "session": SESSION,
+    "stream-timers": PLAIN,
+    "wall-timers": PLAIN,
 }
 
 
 def with_time(value: bytes, timestamp: int) -> bytes:
     """The stored value of a timestamped row."""
-    return _TIME.pack(_checked(timestamp)) + value
+    return _TIME.pack(checked_time(timestamp)) + value
 
 
 def time_of(stored: bytes) -> int:
@@ -66,7 +69,7 @@ def time_of(stored: bytes) -> int:
 
 
 def window_suffix(start: int, sequence: int = 0) -> bytes:
-    return _WINDOW.pack(_checked(start), sequence)
+    return _WINDOW.pack(checked_time(start), sequence)
 
 
 def window_start(key: bytes) -> int:
@@ -75,7 +78,7 @@ def window_start(key: bytes) -> int:
 
 
 def session_suffix(end: int, start: int) -> bytes:
-    return _SESSION.pack(_checked(end), _checked(start))
+    return _SESSION.pack(checked_time(end), checked_time(start))
 
 
 def session_times(key: bytes) -> tuple[int, int]:
@@ -84,7 +87,8 @@ def session_times(key: bytes) -> tuple[int, int]:
     return int(end), int(start)
 
 
-def _checked(timestamp: int) -> int:
+def checked_time(timestamp: int) -> int:
+    """The time itself, if a store can keep it."""
     if not 0 <= timestamp <= LATEST_TIMESTAMP:
         raise StateError(
             "bad-timestamp",

@@ -30,6 +30,7 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run, prepare
+from tidegate.runtime.time_only import is_time_only
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
@@ -296,17 +297,25 @@ class Driver:
         run = self._run
         if run is None:
             raise ConfigError("not-running", "the driver does not run", "call run() first")
-        written = {
+        written: dict[str, Any] = {
             node.topic.name: node.topic
             for node in self._topology.nodes.values()
             if node.topic is not None and node.kind in (Kind.SINK, Kind.TABLE_SINK)
         }
-        internal = [TableTopic(name, bytes, key=bytes) for name in run.manifest.internal.values()]
-        topics: list[Any] = [*written.values(), *internal]
+        internal = {name: self._records_behind(name) for name in run.manifest.internal.values()}
         return Outcome(
-            {topic.name: self.by_partition(topic) for topic in topics},
+            {topic.name: self.by_partition(topic) for topic in written.values()} | internal,
             {name: self.store(name).partitions for name in self._stores()},
         )
+
+    def _records_behind(self, internal: str) -> list[list[tuple[Any, Any]]]:
+        """What nodes see of an internal topic: how often time is told alone depends on clocks and crashes."""
+        topic = TableTopic(internal, bytes, key=bytes)
+        found: list[list[tuple[Any, Any]]] = [[] for _ in range(self.log.describe(internal).partitions)]
+        for record in self._connection.read(topic):
+            if not is_time_only(record.headers):
+                found[record.partition].append((record.key, record.value))
+        return found
 
     def assert_stores_match_changelogs(self) -> None:
         """Every store holds, partition by partition, what its changelog says (I6)."""

@@ -26,6 +26,7 @@ def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object
     _check_topics(nodes)
     _check_ends(nodes)
     _check_joins(nodes)
+    _check_timers(nodes)
     topology = build_graph(app, nodes, settings)
     _check_components(topology)
     return topology
@@ -95,6 +96,38 @@ def _check_joins(nodes: Mapping[int, Node]) -> None:
                 "use map(function) on the one table",
             )
         stores[node.id] = {store.name for store in node.stores} or set().union(*sides)
+
+
+def _check_timers(nodes: Mapping[int, Node]) -> None:
+    """Timers of keys call one step, and nobody else knows what they are for."""
+    owners: dict[str, Node] = {}
+    for node in nodes.values():
+        timers = [store.name for store in node.stores if store.clock is not None]
+        if not timers:
+            continue
+        step = node.functions.get("step")
+        if not isinstance(step, type) or not callable(getattr(step, "on_timer", None)):
+            raise mistake(
+                "no-on-timer",
+                node,
+                f"it declares the timers {timers[0]!r}, and has no on_timer that they could call",
+                "use process with a class that defines on_timer(self, key, at, ctx)",
+            )
+        if len(timers) > 1:
+            raise mistake(
+                "two-timers",
+                node,
+                f"on_timer could not tell the timers {timers[0]!r} and {timers[1]!r} apart",
+                "use one store with a key such as (what, key), or two steps",
+            )
+        first = owners.setdefault(timers[0], node)
+        if first is not node:
+            raise mistake(
+                "shared-timers",
+                node,
+                f"the timers {timers[0]!r} call the step at {first.location} already",
+                "give each step timers of its own",
+            )
 
 
 def _check_components(topology: Topology) -> None:

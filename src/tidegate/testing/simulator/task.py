@@ -82,6 +82,9 @@ class SimTask:
 
     # --- what a commit asks for -----------------------------------------------------------------------
 
+    def tell_time(self) -> None:
+        """It has no internal topics."""
+
     def moved(self) -> bool:
         return self.next != self._committed
 

@@ -1,0 +1,5 @@
+"""`python -m tidegate`."""
+
+from tidegate.cli.main import main
+
+main()

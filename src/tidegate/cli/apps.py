@@ -1,0 +1,155 @@
+"""`tidegate stop`, `describe`, `lag` and `reset`: an app from outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate import names
+from tidegate.app import App
+from tidegate.cli.options import AsJson, LogUrl, opened
+from tidegate.cli.output import say, say_json, say_table
+from tidegate.clock import SystemClock
+from tidegate.config import Config, load_config
+from tidegate.errors import ConfigError
+from tidegate.log.ensure import find_topic
+from tidegate.log.positions import read_positions
+from tidegate.log.protocol import Log
+from tidegate.runtime.load import load_app
+from tidegate.runtime.start import find_manifest
+from tidegate.runtime.status import Ended, StatusFollower
+from tidegate.runtime.takeover import ask_to_stop
+from tidegate.topology.describe import as_dict, as_mermaid, as_text
+from tidegate.types import TopicPartition
+
+Name = Annotated[
+    str | None, typer.Argument(metavar="[MODULE:NAME]", help="The app; default: `app` of tidegate.toml.")
+]
+AppId = Annotated[str, typer.Argument(metavar="APP", help="The app's id.")]
+
+
+def stop(
+    app: AppId,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for its slots to end.")] = 10.0,
+    log: LogUrl = None,
+    json: AsJson = False,
+) -> None:
+    """Ask an app to commit, close and end."""
+    with opened(log) as (found, _):
+        manifest = find_manifest(found, app)
+        if manifest is None:
+            raise _unknown(app)
+        follower = StatusFollower(found, app)
+        epoch = ask_to_stop(found, app, f"cli-{os.getpid()}", SystemClock().now())
+        ended: set[int] = set()
+        deadline = time.monotonic() + wait
+        while time.monotonic() < deadline:
+            ended |= {one.slot for one in follower.poll(0.1) if isinstance(one, Ended) and one.epoch == epoch}
+            if ended and time.monotonic() > deadline - wait + 1:
+                break
+        follower.close()
+    if json:
+        say_json({"app": app, "epoch": epoch, "slots_ended": len(ended)})
+    else:
+        say(f"{app}: asked to stop; {len(ended)} slots ended")
+
+
+def describe(
+    name: Name = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid picture.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Print the topology of an app."""
+    topology = loaded(load_config({"app": name})).build()
+    if json:
+        say_json(as_dict(topology))
+    else:
+        typer.echo(as_mermaid(topology) if mermaid else as_text(topology))
+
+
+def lag(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
+    """Print how many records each stream task has before it."""
+    with opened(log) as (found, _):
+        if find_manifest(found, app) is None:
+            raise _unknown(app)
+        rows = _lag(found, app)
+    if json:
+        say_json({"app": app, "lag": sum(row[4] for row in rows), "tasks": [_as_json(row) for row in rows]})
+    else:
+        cells = [(row[0], row[1], str(row[2]), f"{row[3]:,}", f"{row[4]:,}") for row in rows]
+        say_table(cells, ("task", "topic", "partition", "position", "lag"))
+
+
+def reset(
+    app: AppId,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
+    log: LogUrl = None,
+    json: AsJson = False,
+) -> None:
+    """Delete everything an app owns in the log and on this host: it starts from the beginning then.
+
+    Source topics and outputs stay. The app must not run.
+    """
+    with opened(log) as (found, config):
+        manifest = find_manifest(found, app)
+        if manifest is None:
+            raise _unknown(app)
+        owned = [
+            *manifest.internal.values(),
+            *(store.changelog for store in manifest.stores.values() if store.changelog),
+            *(made(app) for made in (names.positions, names.control, names.status, names.dead_letters)),
+        ]
+        topics = [topic for topic in owned if find_topic(found, topic) is not None]
+        folder = Path(config.folder) / config.state_dir / app
+        if not dry_run:
+            ask_to_stop(found, app, f"reset-{os.getpid()}", SystemClock().now())
+            for topic in topics:
+                found.delete(topic)
+            shutil.rmtree(folder, ignore_errors=True)
+    if json:
+        say_json({"app": app, "dry_run": dry_run, "topics": topics, "folder": str(folder)})
+        return
+    say(f"{app}: {'would delete' if dry_run else 'deleted'}")
+    for topic in topics:
+        say(f"  topic   {topic}")
+    say(f"  folder  {folder}")
+
+
+def loaded(config: Config) -> App:
+    """The app that the settings name."""
+    if config.app is None:
+        raise ConfigError("no-app", "no app is named", 'name it, or write app = "..." in tidegate.toml')
+    sys.path.insert(0, str(config.folder))
+    return load_app(config.app, config.settings)
+
+
+Lag = tuple[str, str, int, int, int]
+
+
+def _lag(log: Log, app: str) -> list[Lag]:
+    positions = read_positions(log, app)
+    at = {
+        (str(task), TopicPartition(topic, number)): offset
+        for task, position in sorted(positions.items())
+        for topic, offsets in position.sources.items()
+        for number, offset in offsets.items()
+    }
+    ends = log.ends({partition for _, partition in at})
+    return [
+        (task, partition.topic, partition.partition, offset, max(0, int(ends[partition]) - offset))
+        for (task, partition), offset in at.items()
+    ]
+
+
+def _as_json(row: Lag) -> dict[str, object]:
+    return dict(zip(("task", "topic", "partition", "position", "lag"), row, strict=True))
+
+
+def _unknown(app: str) -> ConfigError:
+    return ConfigError("never-started", f"app {app!r} never ran on this log", "check its id and --log")

@@ -1,0 +1,121 @@
+"""`tidegate doctor`: what a run needs, looked at before one runs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tidegate.cli.options import AsJson, LogUrl
+from tidegate.cli.output import say, say_json
+from tidegate.config import Config, load_config
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.log.open import open_log
+
+FREE_BYTES = 1 << 30
+Check = Callable[[Config], str]
+
+
+def doctor(log: LogUrl = None, json: AsJson = False) -> None:
+    """Look at Java, Spark, the log, the disk and the settings. Ends with 1 if something is wrong."""
+    config = load_config({"log": log})
+    results = [_looked_at(name, check, config) for name, check in CHECKS.items()]
+    if json:
+        say_json({"checks": results})
+    else:
+        for one in results:
+            style = "bold green" if one["ok"] else "bold red"
+            say(("  ok  " if one["ok"] else "  NO  ", style), f"{one['name']}: {one['found']}")
+            if not one["ok"]:
+                say(f"        Do: {one['hint']}")
+    wrong = [one["name"] for one in results if not one["ok"]]
+    if wrong:
+        raise ConfigError("not-ready", f"not ready: {', '.join(wrong)}", "do what is said above")
+
+
+def _looked_at(name: str, check: Check, config: Config) -> dict[str, Any]:
+    try:
+        return {"name": name, "ok": True, "found": check(config), "hint": ""}
+    except TidegateError as error:
+        return {"name": name, "ok": False, "found": error.message, "hint": error.hint}
+
+
+def _java(_: Config) -> str:
+    return f"version {_session().java_version()}"
+
+
+def _spark(_: Config) -> str:
+    _session()
+    from importlib.metadata import version
+
+    return f"pyspark {version('pyspark')}"
+
+
+def _settings(config: Config) -> str:
+    conf = {str(name): str(value) for name, value in config.spark.get("conf", {}).items()}
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise ConfigError("speculation", "spark.speculation is on", "set it to false: slots must run once")
+    if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        idle = conf.get("spark.dynamicAllocation.executorIdleTimeout", "60s")
+        return (
+            f"dynamic allocation is on (idle after {idle}): a quiet slot keeps its executor busy, so it stays"
+        )
+    return f"master {config.spark.get('master', 'local[*]')}"
+
+
+def _memory(config: Config) -> str:
+    conf = config.spark.get("conf", {})
+    limit = conf.get("spark.executor.pyspark.memory")
+    if limit:
+        raise ConfigError(
+            "address-space",
+            f"spark.executor.pyspark.memory = {limit} limits the address space, and stores map their files",
+            "leave it out, or make it several times the size of the state",
+        )
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return "no limit on address space" if soft == resource.RLIM_INFINITY else f"address space {soft:,} bytes"
+
+
+def _disk(config: Config) -> str:
+    folder = Path(config.folder) / config.state_dir
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        raise ConfigError("no-permission", f"{there} cannot be written", "check its owner and mode")
+    free = shutil.disk_usage(there).free
+    if free < FREE_BYTES:
+        raise ConfigError("disk-full", f"{free >> 20} MiB free for state", "make room, or set state_dir")
+    return f"{free >> 30} GiB free for state"
+
+
+def _log(config: Config) -> str:
+    try:
+        log = open_log(config.log, folder=config.folder, create=False)
+    except TidegateError as error:
+        if error.code == "no-log":
+            return "none yet: it is made when it is first written"
+        raise
+    try:
+        return f"{len(log.names())} topics"
+    finally:
+        log.close()
+
+
+def _session() -> Any:
+    try:
+        from tidegate.spark import session
+    except ImportError:
+        raise ConfigError("no-pyspark", "Spark is not installed", "pip install tidegate[spark]") from None
+    return session
+
+
+CHECKS: dict[str, Check] = {
+    "Java": _java,
+    "Spark": _spark,
+    "Spark's settings": _settings,
+    "memory limits": _memory,
+    "disk": _disk,
+    "log": _log,
+}

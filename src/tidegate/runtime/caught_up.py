@@ -1,0 +1,59 @@
+"""Whether an app has taken everything that there was when it started, and drained its internal topics."""
+
+from __future__ import annotations
+
+import time
+
+from tidegate.log.positions import read_positions
+from tidegate.log.protocol import Log
+from tidegate.runtime.start import Run
+from tidegate.types import Offset, TopicPartition
+
+LOOK_SECONDS = 0.2
+
+
+class CaughtUp:
+    """Pins the ends of the sources when it is made."""
+
+    def __init__(self, run: Run, log: Log) -> None:
+        self._run = run
+        self._log = log
+        self._next_look = 0.0
+        self.pinned: dict[TopicPartition, Offset] = log.ends(run.sources())
+
+    def as_plain(self) -> dict[str, dict[int, int]]:
+        """The pinned ends by topic and partition."""
+        plain: dict[str, dict[int, int]] = {}
+        for partition, end in self.pinned.items():
+            plain.setdefault(partition.topic, {})[partition.partition] = int(end)
+        return plain
+
+    def reached(self) -> bool:
+        """Every position is at its source's pinned end or behind it, and at the end of internal topics.
+
+        A position is written with the outputs that belong to it. So once all positions say that a task is
+        done with what there is, whatever it wrote is there, and the ends are asked for after the positions.
+        """
+        if time.monotonic() < self._next_look:
+            return False
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        positions = read_positions(self._log, self._run.manifest.app)
+        tasks = [task for _, task in self._run.tasks()]
+        if any(task not in positions for task in tasks):
+            return False
+        internal = [
+            TopicPartition(topic, number)
+            for topic, count in self._internal().items()
+            for number in range(count)
+        ]
+        ends = {**self.pinned, **self._log.ends(internal)}
+        return all(
+            offset >= ends[TopicPartition(topic, number)]
+            for task in tasks
+            for topic, offsets in positions[task].sources.items()
+            for number, offset in offsets.items()
+        )
+
+    def _internal(self) -> dict[str, int]:
+        manifest = self._run.manifest
+        return {topic: manifest.internal_partitions[name] for name, topic in manifest.internal.items()}

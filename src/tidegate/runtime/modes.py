@@ -1,0 +1,60 @@
+"""What a run is for, and what follows from it.
+
+| mode    | takes records | table topics | event topics | internal | dead letters | a record that fails |
+|---------|---------------|--------------|--------------|----------|--------------|---------------------|
+| live    | yes           | the topic    | the topic    | written  | written      | as its policy says  |
+| replay  | yes           | staging      | nowhere      | written  | off          | is skipped          |
+| publish | no            | nowhere      | nowhere      | nowhere  | off          | -                   |
+
+A replay recalculates: rows are compared before anybody sees them, and what was told once is not told again.
+Its clock is stream time. Publication compares and writes; the tasks only keep their stores readable.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from tidegate.topology.node import INTERNAL, Kind
+
+Mode = Literal["live", "replay", "publish"]
+
+
+class Way(Enum):
+    """Where the records of a node go."""
+
+    TOPIC = "topic"
+    STAGING = "staging"
+    NOWHERE = "nowhere"
+
+
+def way_of(mode: Mode, kind: Kind, *, rows: bool) -> Way:
+    """Where a node of this kind writes; `rows` says whether its topic holds rows. The topic counts, not the
+    step: a stream that is written to a table topic makes rows too."""
+    if mode == "live":
+        return Way.TOPIC
+    if mode == "publish":
+        return Way.NOWHERE
+    if kind in INTERNAL:
+        return Way.TOPIC
+    return Way.STAGING if rows else Way.NOWHERE
+
+
+def takes_records(mode: Mode) -> bool:
+    """Whether tasks process records, fire timers and tell time."""
+    return mode != "publish"
+
+
+def writes_dead_letters(mode: Mode) -> bool:
+    return mode == "live"
+
+
+def skips_failures(mode: Mode) -> bool:
+    """Whether a record that fails is skipped and counted whatever its policy says: it met its policy when it
+    was live."""
+    return mode == "replay"
+
+
+def on_stream_time(mode: Mode) -> bool:
+    """Whether the wall clock of user code is stream time."""
+    return mode == "replay"

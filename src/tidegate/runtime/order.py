@@ -1,0 +1,40 @@
+"""What a slot is told when its job starts: plain data, since it goes to another process or host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of one slot's job."""
+
+    app: str
+    """Where to import it: `module:name`."""
+    app_id: str
+    settings: dict[str, Any]
+    """The user's settings as the driver has them."""
+    fingerprint: str
+    """Of the package that holds the app."""
+    log: str
+    folder: str
+    """Relative paths of the log and the state start here."""
+    state_dir: str
+    epoch: int
+    slot: int
+    attempt: int
+    writer: str
+    commit_interval_ms: int
+    on_error: str = "stop"
+    pinned: dict[str, dict[int, int]] | None = None
+    """Ends of the source topics to work up to, or None to go on for ever."""
+    paths: list[str] = []
+    """Folders to import from, on the driver's own host."""
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> SlotOrder:
+        return msgspec.msgpack.decode(data, type=SlotOrder)

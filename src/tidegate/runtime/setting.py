@@ -1,0 +1,40 @@
+"""What all tasks of a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.clock import Clock
+from tidegate.errors import StateError
+from tidegate.log.topic import TopicInfo
+from tidegate.runtime.modes import Mode
+from tidegate.topology.graph import Topology
+from tidegate.topology.manifest import Manifest
+from tidegate.topology.node import INTERNAL, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all tasks of a run share."""
+
+    topology: Topology
+    manifest: Manifest
+    topics: Mapping[str, TopicInfo]
+    """Everything the app writes to, as the log has it."""
+    dead_letters: str
+    clock: Clock
+    mode: Mode = "live"
+    on_error: str = "stop"
+    batches: bool = True
+    """Whether chains that allow it run over whole batches; the results are the same."""
+    staging: Mapping[str, TopicInfo] = field(default_factory=dict)
+    """Of a replay: the topic in which the rows of a table topic wait, by the name of the table topic."""
+
+    def topic_of(self, node: Node) -> str:
+        """The name of the topic that a node reads or writes."""
+        if node.kind in INTERNAL:
+            return self.manifest.internal[node.name]
+        if node.topic is None:
+            raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
+        return node.topic.name

@@ -1,0 +1,208 @@
+"""What runs inside a slot's job, on an executor or anywhere else.
+
+1 open the writer, fencing an older holder; 2 read the control topic to its end: a newer epoch, a newer
+attempt of this slot or a stop ends the job before it did anything; 3 land: tell the host, and what state lies
+here; 4 wait for the plan of this epoch; 5 open the tasks from the committed positions; 6 loop: read, process,
+fire timers, commit each interval, follow the control topic; 7 told to stop: finish, commit, close.
+
+After a fence only the newest attempt opens its writer again: an expired transaction and a real zombie look
+the same from here, and the control topic tells them apart.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, TidegateError
+from tidegate.faultpoints import reach
+from tidegate.log.protocol import Log
+from tidegate.runtime.control import Control, ControlFollower, SlotPlan
+from tidegate.runtime.host import folders_here, host_name, machine_name
+from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.progress import Progress
+from tidegate.runtime.slot import Slot
+from tidegate.runtime.start import Run
+from tidegate.runtime.status import Ended, Failure, Landing, Numbers, tell
+from tidegate.runtime.takeover import ROLE
+from tidegate.types import TopicPartition
+
+BEAT_SECONDS = 1.0
+IDLE_SECONDS = 0.02
+REOPENINGS = 5
+
+
+class SlotJob:
+    """One start of one slot."""
+
+    def __init__(self, order: SlotOrder, run: Run, log: Log, clock: Clock) -> None:
+        self._order = order
+        self._run = run
+        self._log = log
+        self._clock = clock
+        self._state_dir = Path(order.folder) / (os.environ.get("TIDEGATE_STATE_DIR") or order.state_dir)
+        self._records = 0
+        self._beat = time.monotonic()
+        self._progress = Progress()
+
+    def run(self) -> Iterator[None]:
+        """Work until told to stop; yields about once a second."""
+        reopened = 0
+        while True:
+            try:
+                yield from self._work()
+            except FencedError:
+                reopened += 1
+                if reopened > REOPENINGS or self._superseded():
+                    break
+            except TidegateError as error:
+                self._tell_failure(error.code, error.message, error.hint)
+                raise
+            except Exception as error:
+                told = f"{type(error).__name__}: {error}"
+                self._tell_failure("slot-failed", told, "see the log of the job")
+                raise
+            else:
+                break
+        order = self._order
+        tell(
+            self._log,
+            order.app_id,
+            Ended(order.epoch, order.slot, order.attempt, self._records),
+            self._clock.now(),
+        )
+
+    def _work(self) -> Iterator[None]:
+        order = self._order
+        reach("slot.1")
+        writer = self._log.writer(order.writer)
+        try:
+            reach("slot.2")
+            with closing(ControlFollower(self._log, order.app_id)) as control:
+                if self._must_end(control.now):
+                    return
+                reach("slot.3")
+                self._land()
+                plan = yield from self._planned(control)
+                if plan is None:
+                    return
+                reach("slot.5")
+                slot = self._run.slot(
+                    plan,
+                    order.epoch,
+                    self._state_dir,
+                    listener=self._progress,
+                    writer=writer,
+                    pinned=_pins(order),
+                )
+                try:
+                    yield from self._loop(slot, control)
+                finally:
+                    slot.drop()
+        finally:
+            with suppress(TidegateError):
+                writer.close()
+
+    def _land(self) -> None:
+        order = self._order
+        folders = folders_here(self._state_dir, order.app_id)
+        landing = Landing(
+            order.epoch, order.slot, order.attempt, host_name(), os.getpid(), machine_name(), folders
+        )
+        tell(self._log, order.app_id, landing, self._clock.now())
+
+    def _planned(self, control: ControlFollower) -> Generator[None, None, SlotPlan | None]:
+        """Step 4; None if there is nothing to do for this slot any more."""
+        order = self._order
+        reach("slot.4")
+        while not self._must_end(control.now):
+            plan = control.now.plan(ROLE)
+            if plan.epoch == order.epoch:
+                return next((one for one in plan.slots if one.slot == order.slot), None)
+            control.poll(0.1)
+            if self._beats():
+                yield
+        return None
+
+    def _loop(self, slot: Slot, control: ControlFollower) -> Iterator[None]:
+        interval = self._order.commit_interval_ms / 1000
+        due = time.monotonic() + interval
+        while True:
+            left = due - time.monotonic()
+            slot.turn(wait=max(0.0, min(left, IDLE_SECONDS)), until=due)
+            if time.monotonic() >= due:
+                slot.commit()
+                due = time.monotonic() + interval
+                control.poll()
+                if self._superseded_by(control.now):
+                    return
+                if self._must_end(control.now):
+                    reach("slot.7")
+                    self._records = slot.processed
+                    slot.close()
+                    return
+                if self._beats():
+                    self._tell_numbers(slot)
+                    yield
+
+    # --- who goes on ----------------------------------------------------------------------------------
+
+    def _must_end(self, control: Control) -> bool:
+        return self._superseded_by(control) or control.stopped(ROLE) >= self._order.epoch
+
+    def _superseded_by(self, control: Control) -> bool:
+        order, newest = self._order, control.attempt(ROLE, self._order.slot)
+        newer = (newest.epoch, newest.attempt) > (order.epoch, order.attempt)
+        return newer or control.epoch(ROLE) > order.epoch
+
+    def _superseded(self) -> bool:
+        with closing(ControlFollower(self._log, self._order.app_id)) as control:
+            return self._superseded_by(control.now)
+
+    # --- what is told ---------------------------------------------------------------------------------
+
+    def _beats(self) -> bool:
+        if time.monotonic() < self._beat:
+            return False
+        self._beat = time.monotonic() + BEAT_SECONDS
+        return True
+
+    def _tell_numbers(self, slot: Slot) -> None:
+        order = self._order
+        fresh = slot.processed - self._records
+        self._records = slot.processed
+        numbers = Numbers(
+            order.epoch,
+            order.slot,
+            at=self._clock.now(),
+            records=slot.processed,
+            per_second=fresh / BEAT_SECONDS,
+            lag=slot.lag(),
+            skipped=sum(task.skipped for task in slot.tasks),
+            running=len(slot.tasks),
+            restoring=slot.restoring,
+            restored=self._progress.done,
+            to_restore=self._progress.wanted,
+        )
+        tell(self._log, order.app_id, numbers, self._clock.now())
+
+    def _tell_failure(self, code: str, message: str, hint: str) -> None:
+        """As well as the log allows: the failure may be the log's."""
+        order = self._order
+        failure = Failure(order.epoch, order.slot, order.attempt, code, message, hint)
+        with suppress(TidegateError):
+            tell(self._log, order.app_id, failure, self._clock.now())
+
+
+def _pins(order: SlotOrder) -> dict[TopicPartition, int] | None:
+    if order.pinned is None:
+        return None
+    return {
+        TopicPartition(topic, partition): end
+        for topic, ends in order.pinned.items()
+        for partition, end in ends.items()
+    }

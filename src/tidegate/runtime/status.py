@@ -1,0 +1,105 @@
+"""The status topic of an app: landings, numbers and failures of its slots. One partition, one hour of
+retention, plain appends: nothing in it decides anything that a crash must not lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tidegate import names
+from tidegate.log.protocol import Log
+from tidegate.log.records import Row, to_batch
+from tidegate.log.topic import TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+CONFIG = {
+    "cleanup.policy": "delete",
+    "retention.ms": "3600000",
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+
+
+class Landing(msgspec.Struct, frozen=True, tag="landing"):
+    """A slot's job runs somewhere: where, and what state lies there already."""
+
+    epoch: int
+    slot: int
+    attempt: int
+    host: str
+    pid: int
+    machine: str
+    """Differs between machines, also where their names do not."""
+    folders: dict[str, int] = {}
+    """Tasks whose state lies on this host, with the sum of their changelog offsets."""
+
+
+class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
+    """How a slot is doing."""
+
+    epoch: int
+    slot: int
+    at: int
+    records: int
+    """Processed since the slot's job began."""
+    per_second: float
+    lag: int
+    """Records that are committed and not yet taken."""
+    skipped: int
+    running: int
+    restoring: int
+    restored: int = 0
+    to_restore: int = 0
+
+
+class Failure(msgspec.Struct, frozen=True, tag="failure"):
+    """What ended a slot's job."""
+
+    epoch: int
+    slot: int
+    attempt: int
+    code: str
+    message: str
+    hint: str
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """A slot's job came to its end in order."""
+
+    epoch: int
+    slot: int
+    attempt: int
+    records: int
+
+
+Status = Landing | Numbers | Failure | Ended
+
+
+def status_topic(app: str) -> TopicSpec:
+    """The topic to create."""
+    return TopicSpec(names.status(app), 1, CONFIG)
+
+
+def tell(log: Log, app: str, status: Status, now: int) -> None:
+    """Append one."""
+    log.append(TopicPartition(names.status(app), 0), to_batch([Row(None, msgspec.json.encode(status), now)]))
+
+
+class StatusFollower:
+    """Reads what is told from now on."""
+
+    def __init__(self, log: Log, app: str) -> None:
+        partition = TopicPartition(names.status(app), 0)
+        self._reader = log.reader({partition: Offset(log.ends([partition])[partition])})
+
+    def poll(self, timeout: float = 0.0) -> Iterator[Status]:
+        """What came. Records of another version of tidegate are passed over: nothing depends on them."""
+        for fetched in self._reader.poll(timeout):
+            for value in fetched.batch.column(3).to_pylist():
+                try:
+                    yield msgspec.json.decode(value, type=Status)
+                except msgspec.DecodeError:
+                    continue
+
+    def close(self) -> None:
+        self._reader.close()

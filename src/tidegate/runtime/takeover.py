@@ -1,0 +1,135 @@
+"""Who may write: a driver takes an app over from whoever ran it before.
+
+1 open the driver's writer, fencing another driver; 2 only then read the control topic to its end, and write
+the highest epoch found + 1; 3 read it back as a committed reader; 4 open, and so fence, every writer that the
+plan found in 2 names; 5 start the slots, wait until they land, and write the plan over those that did, with
+first positions where there are none. Only then do slots open tasks.
+
+Steps 1 to 4 are here. A plan that was read before step 1 may be older than the one in force, and its
+writers would not be fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tidegate import names
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, LogError
+from tidegate.faultpoints import reach
+from tidegate.log.positions import TaskId
+from tidegate.log.protocol import Log, Writer
+from tidegate.runtime.control import (
+    Attempt,
+    Control,
+    Epoch,
+    Plan,
+    SlotPlan,
+    Stop,
+    read_control,
+    write_control,
+)
+
+ROLE = "active"
+FENCING_THREADS = 16
+
+
+class Claim:
+    """An epoch of an app that is ours, until another driver takes it over."""
+
+    def __init__(
+        self, log: Log, app: str, generation: int, writer: Writer, found: Control, epoch: int
+    ) -> None:
+        self.log = log
+        self.app = app
+        self.generation = generation
+        self.writer = writer
+        self.found = found
+        self.epoch = epoch
+
+    def writer_id(self, slot: int) -> str:
+        """Under which a slot of this epoch writes."""
+        return names.writer_id(self.app, self.generation, self.epoch, slot)
+
+    def begin_attempt(self, slot: int, attempt: int, now: int) -> None:
+        """Say that a slot's job is started: older starts of it are void from here on."""
+        entry = {f"attempt/{ROLE}/{slot}": Attempt(self.epoch, attempt)}
+        write_control(self.writer, self.app, entry, now)
+        self.writer.commit()
+
+    def write_plan(self, tasks: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str], now: int) -> Plan:
+        """Step 5: which slot runs what. The caller may have appended first positions; they come with it."""
+        slots = [
+            SlotPlan(number, self.writer_id(number), list(mine), hosts[number])
+            for number, mine in tasks.items()
+        ]
+        plan = Plan(self.epoch, slots)
+        reach("driver.5")
+        write_control(self.writer, self.app, {f"plan/{ROLE}": plan}, now)
+        self.writer.commit()
+        return plan
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
+    """Steps 1 to 4. Raises FencedError if another driver came in between."""
+    reach("driver.1")
+    writer = log.writer(names.driver_id(app, ROLE))
+    try:
+        reach("driver.2")
+        found = read_control(log, app)
+        epoch = found.epoch(ROLE) + 1
+        write_control(writer, app, {f"epoch/{ROLE}": Epoch(epoch)}, clock.now())
+        writer.commit()
+        reach("driver.3")
+        _read_back(log, app, epoch)
+        reach("driver.4")
+        fence(log, found.plan(ROLE).writers)
+    except BaseException:
+        writer.close()
+        raise
+    return Claim(log, app, generation, writer, found, epoch)
+
+
+def fence(log: Log, writers: Sequence[str]) -> None:
+    """Open each writer once: whoever holds it is refused from now on."""
+    if not writers:
+        return
+    with ThreadPoolExecutor(min(FENCING_THREADS, len(writers))) as pool:
+        for opened in pool.map(log.writer, writers):
+            opened.close()
+
+
+def ask_to_stop(log: Log, app: str, who: str, now: int, epoch: int | None = None) -> int:
+    """Ask the slots of an epoch, or of the one in force, to finish. Under the caller's own writer id.
+
+    A driver that ends names its own epoch: somebody else may have taken over meanwhile. A stop never goes
+    back to an older epoch.
+    """
+    writer = log.writer(f"{names.driver_id(app, ROLE)}.stop.{who}")
+    try:
+        control = read_control(log, app)
+        named = control.epoch(ROLE) if epoch is None else epoch
+        if control.stopped(ROLE) < named:
+            write_control(writer, app, {f"stop/{ROLE}": Stop(named)}, now)
+            writer.commit()
+    finally:
+        writer.close()
+    return named
+
+
+def _read_back(log: Log, app: str, epoch: int) -> None:
+    """As a committed reader: what others will see is what was written, or somebody newer was here."""
+    seen = read_control(log, app).epoch(ROLE)
+    if seen > epoch:
+        raise FencedError(names.driver_id(app, ROLE), epoch, seen)
+    if seen < epoch:
+        raise LogError(
+            "epoch-not-seen",
+            f"epoch {epoch} of app {app!r} was committed and is not there",
+            "start again; if it stays, the log loses what it acknowledged",
+            retryable=True,
+        )

@@ -1,0 +1,65 @@
+"""Time-only records: how the stream time of a task reaches those behind its internal topics.
+
+Stream time crosses an internal topic with the records (`origin`). A task that drops what it reads, or writes
+to other partitions only, would leave the time there behind, and windows and timers with it. So at a commit it
+writes to each partition that was not told its time a record with the header `tidegate.time` behind the usual
+two: no key, no value, and never seen by a node. At most one a second for each partition, none in the first
+second of a task, and none when there is nothing to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.log.records import Headers
+from tidegate.names import HEADER_PREFIX
+from tidegate.runtime.origin import origin_of
+from tidegate.runtime.outputs import Target
+from tidegate.runtime.routes import Route
+
+TIME = HEADER_PREFIX + "time"
+MARK = (TIME, b"")
+EVERY_MS = 1000
+
+
+def is_time_only(headers: Headers) -> bool:
+    """Whether a record of an internal topic only tells the time; the mark is its last header."""
+    return bool(headers) and headers[-1][0] == TIME
+
+
+def any_time_only(headers: pa.Array[Any]) -> bool:
+    """Whether one of many records of an internal topic does."""
+    names: Any = pc.struct_field(headers.flatten(), [0])
+    return bool(pc.any(pc.equal(names, TIME)).as_py())
+
+
+class TimeTeller:
+    """What the partitions of a task's internal topics were told."""
+
+    def __init__(self, routes: Sequence[Route], told: int, now: int) -> None:
+        self._routes = routes
+        self._told = [[told] * len(target.waiting) for target, _ in routes]
+        self._at = [[now] * len(target.waiting) for target, _ in routes]
+
+    def __bool__(self) -> bool:
+        return bool(self._routes)
+
+    def due(self, time: int, now: int) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
+        """Ask once at each commit: target, owner header and partition of each time-only record to write. The
+        records that wait tell the time, too."""
+        for (target, owner), told, at in zip(self._routes, self._told, self._at, strict=True):
+            for partition, waiting in enumerate(target.waiting):
+                origin = origin_of(waiting.last_headers())
+                if origin is not None:
+                    told[partition] = max(told[partition], origin.time)
+                if time > told[partition] and now >= at[partition] + EVERY_MS:
+                    told[partition], at[partition] = time, now
+                    yield target, owner, partition
+
+    def told(self) -> int:
+        """What every partition was told: a task that starts again goes on from there."""
+        return min(min(told) for told in self._told)

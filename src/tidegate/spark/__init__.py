@@ -1,0 +1,1 @@
+"""Slots as Spark jobs; topics and stores as DataFrames. The only package that imports pyspark."""

@@ -1,0 +1,93 @@
+"""Topics and stores as DataFrames of the user's session."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.config import Config
+from tidegate.errors import ConfigError
+from tidegate.log.ensure import check_topic
+from tidegate.log.open import open_log
+from tidegate.spark.session import check_session
+from tidegate.spark.store_source import find_store
+from tidegate.spark.topic_source import NAME, Shipped, TopicSource, settled, shipped
+from tidegate.topics import TableTopic, Topic
+
+
+def read_topic(
+    spark: SparkSession,
+    topic: Topic[Any, Any] | TableTopic[Any, Any],
+    *,
+    streaming: bool = False,
+    rows: bool = False,
+    log: str | None = None,
+    config: Config | None = None,
+) -> DataFrame:
+    """A topic as a DataFrame: key, value, timestamp, partition, offset, headers.
+
+        orders = tidegate.read_topic(spark, ORDERS)
+        totals = tidegate.read_topic(spark, TOTALS, rows=True)
+
+    Each time Spark plans a query, it reads what is committed then: two actions on one frame may see
+    different ends, `frame.cache()` holds one. With `streaming` the frame begins with the first record that
+    the log has, and goes on with each one committed, exactly once for each checkpoint. The timestamp is the
+    event time, as everywhere. A deleted row of a table has a null value; with `rows` (batch only) the frame
+    is the table as it is now, one row per key, without deleted ones.
+
+    The types are in `tidegate.spark.spark_types`. A record that the topic's serdes cannot read fails the
+    query, `undecodable` with its position; Spark wraps the error in its own. A topic that is not there, or
+    with `rows` is no table, is refused here.
+    """
+    check_session(spark)
+    if rows and (streaming or not isinstance(topic, TableTopic)):
+        raise ConfigError(
+            "rows-of-what",
+            f"rows=True asks for the rows of a table as they are now, not of {topic!r}"
+            + (" as it changes" if streaming else ""),
+            "use it with a TableTopic and without streaming",
+        )
+    url, folder = settled(log, config)
+    spec = shipped(topic, url, folder)
+    with closing(spec.open()) as opened:
+        info = opened.describe(topic.name)
+    if rows:
+        check_topic(info, table=True)
+    return _frame(spark, spec, streaming=streaming, rows=rows)
+
+
+def read_store(
+    spark: SparkSession,
+    app_id: str,
+    store: str,
+    *,
+    streaming: bool = False,
+    log: str | None = None,
+    config: Config | None = None,
+) -> DataFrame:
+    """The rows of a store, from its changelog: key, value, timestamp, partition, offset.
+
+        totals = tidegate.read_store(spark, "orders", "totals")
+
+    A window store has `window_start` too, a session store `session_start` and `session_end`; windows that
+    are past their retention may still be there. With `streaming` the frame is the changes, a null value
+    for each deleted row. The changelog holds what is committed, so the frame is as old as one commit
+    interval at most. Types come from the app's manifest, without its code: see
+    `tidegate.spark.store_source` for what is JSON or binary then.
+    """
+    check_session(spark)
+    url, folder = settled(log, config)
+    with closing(open_log(url, folder=Path(folder), create=False)) as opened:
+        spec = find_store(opened, app_id, store, url, folder)
+    return _frame(spark, spec, streaming=streaming, rows=not streaming)
+
+
+def _frame(spark: SparkSession, spec: Shipped, *, streaming: bool, rows: bool) -> DataFrame:
+    spark.dataSource.register(TopicSource)
+    reader: Any = spark.readStream if streaming else spark.read
+    # Spark hides options called url when it shows a plan, and this one holds the log's.
+    frame: DataFrame = reader.format(NAME).options(url=spec.as_text(), rows=str(rows).lower()).load()
+    return frame

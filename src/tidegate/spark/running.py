@@ -1,0 +1,151 @@
+"""`app.start(spark)` and `tidegate run`: an app on a session, until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidegate.app import App
+from tidegate.clock import SystemClock
+from tidegate.config import Config, load_config
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.log.open import open_log
+from tidegate.runtime.caught_up import CaughtUp
+from tidegate.runtime.coordinator import Coordinator, Patience, State, View
+from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.start import prepare
+from tidegate.runtime.takeover import Claim
+from tidegate.spark.launcher import SparkLauncher
+from tidegate.spark.session import check_session, room_for_slots
+from tidegate.spark.ship import fingerprint, zip_package
+
+
+class Running:
+    """An app that runs. `stop()` commits and closes everything; `wait()` returns when that is done.
+
+    Raises, when it is made, for whatever keeps the app from starting; nothing is written then."""
+
+    def __init__(
+        self,
+        app: App,
+        name: str,
+        session: SparkSession,
+        config: Config,
+        *,
+        slots: int | None = None,
+        until_caught_up: bool = False,
+        patience: Patience | None = None,
+    ) -> None:
+        check_session(session)
+        self._name = name
+        self._config = config
+        self._stack = ExitStack()
+        self._error: BaseException | None = None
+        with self._stack:
+            clock = SystemClock()
+            if config.log == "sqlite://":
+                raise ConfigError(
+                    "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
+                )
+            log = open_log(config.log, folder=config.folder, clock=clock)
+            self._stack.callback(log.close)
+            run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
+            folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
+            self._fingerprint = fingerprint(name)
+            session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
+            caught_up = CaughtUp(run, log) if until_caught_up else None
+            self._pinned = caught_up.as_plain() if caught_up is not None else None
+            self._coordinator = Coordinator(
+                run,
+                log,
+                SparkLauncher(session, app.id),
+                self._order,
+                slots or room_for_slots(session),
+                clock,
+                patience=patience,
+                until_caught_up=caught_up,
+                one_machine=config.log.startswith("sqlite:"),
+            )
+            self._held = self._stack.pop_all()
+        self._thread = threading.Thread(target=self._work, name=f"tidegate-{app.id}", daemon=True)
+        self._thread.start()
+
+    @property
+    def state(self) -> State:
+        return self._coordinator.state
+
+    @property
+    def view(self) -> View:
+        """Landings, numbers and failures of the slots."""
+        return self._coordinator.view
+
+    def stop(self) -> None:
+        """Finish, commit, close. Returns at once."""
+        self._coordinator.stop()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether it has ended, within so many seconds. Raises what made it fail."""
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    await_termination = wait
+
+    def _work(self) -> None:
+        try:
+            self._coordinator.run()
+        except TidegateError as error:
+            self._error = error
+        except BaseException as error:  # noqa: BLE001 - raised again by wait
+            self._error = error
+        finally:
+            self._held.close()
+
+    def _order(self, claim: Claim, slot: int, attempt: int) -> SlotOrder:
+        config = self._config
+        return SlotOrder(
+            app=self._name,
+            app_id=claim.app,
+            settings=config.settings,
+            fingerprint=self._fingerprint,
+            log=config.log,
+            folder=str(config.folder),
+            state_dir=config.state_dir,
+            epoch=claim.epoch,
+            slot=slot,
+            attempt=attempt,
+            writer=claim.writer_id(slot),
+            commit_interval_ms=config.commit_interval_ms,
+            pinned=self._pinned,
+            paths=[path for path in sys.path if path],
+        )
+
+
+def start(app: App, session: Any, *, name: str | None = None, **options: Any) -> Running:
+    """Run an app on the user's session."""
+    config = options.pop("config", None) or load_config()
+    return Running(app, name or name_of(app), session, config, **options)
+
+
+def name_of(app: App) -> str:
+    """Where executors find the app: the module that holds it under some name."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name == "__main__" or module is None:
+            continue
+        for attribute, value in list(vars(module).items()):
+            if value is app:
+                return f"{module_name}:{attribute}"
+    raise ConfigError(
+        "no-such-app",
+        f"app {app.id!r} lies in no module that executors could import",
+        'put it into a module, or name it: start(spark, name="orders:app")',
+    )

@@ -1,0 +1,109 @@
+"""The Spark session that an app runs on: one that we start, or the user's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import ConfigError
+
+OLDEST_JAVA = 17
+SPARE_TOKENS = 2
+_LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
+_OURS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.python.worker.faulthandler.enabled": "true",
+}
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def start_session(app: str, settings: dict[str, Any], slots: int | None = None) -> tuple[SparkSession, int]:
+    """A session as `[spark]` says, and how many slots it has room for.
+
+    On a local master slots = real cores, and the master has two tokens more for stages and queries.
+    """
+    java_version()
+    master = str(settings.get("master", "local[*]"))
+    cores = _local_cores(master)
+    conf = {**_OURS, **{str(key): str(value) for key, value in settings.get("conf", {}).items()}}
+    if cores is not None:
+        slots = slots or cores
+        master, conf = f"local[{slots + SPARE_TOKENS}]", {**_LOOPBACK, **conf}
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName(f"tidegate {app}").master(master)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigError(
+            "no-spark",
+            f"Spark does not start on {master}: {_first_line(error)}",
+            "does the master answer? tidegate doctor looks at what Spark needs",
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session, slots or room_for_slots(session)
+
+
+def check_session(session: Any) -> None:
+    """Raise for a session that slots cannot run on."""
+    if not hasattr(session, "_jsparkSession"):
+        raise ConfigError(
+            "spark-connect",
+            "this is a Spark Connect session, which cannot run slots",
+            "start tidegate where a classic session runs, such as spark-submit",
+        )
+    conf = session.sparkContext.getConf()
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise ConfigError(
+            "speculation",
+            "spark.speculation is on: Spark would start slots twice",
+            "set spark.speculation to false",
+        )
+
+
+def room_for_slots(session: SparkSession, *, stages: bool = False) -> int:
+    """How many slots leave a core free for the user's queries, and one for a DataFrame stage."""
+    cores = int(session.sparkContext.defaultParallelism)
+    return max(1, cores - (2 if stages else 1))
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark will use."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    hint = "sudo apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    try:
+        command = [str(java), "-version"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        raise ConfigError("no-java", "Spark needs Java 17 or newer, and none is found", hint) from None
+    found = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    version = int(found[1]) if found else 0
+    if version < OLDEST_JAVA:
+        raise ConfigError("old-java", f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {version}", hint)
+    return version
+
+
+def _local_cores(master: str) -> int | None:
+    found = _LOCAL.match(master)
+    if found is None:
+        return None
+    if found[1] is None:
+        return 1
+    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
+
+
+def _first_line(error: BaseException) -> str:
+    """What is wrong, without Java's stack: behind "An error occurred while calling" comes the exception."""
+    lines = [line.lstrip(": ") for line in str(error).strip().splitlines()]
+    told = lines[1:] if lines and lines[0].startswith("An error occurred while calling") else lines
+    return told[0][:300] if told else type(error).__name__

@@ -1,0 +1,31 @@
+"""Where an order becomes work: import the app, open the log, run the slot. Needs no Spark in the process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tidegate.clock import SystemClock
+from tidegate.log.open import open_log
+from tidegate.runtime.load import load_app
+from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.slot_job import SlotJob
+from tidegate.runtime.start import attach
+from tidegate.spark.ship import check_fingerprint
+
+
+def run_order(data: bytes) -> Iterator[int]:
+    """The whole life of one start of a slot; yields about once a second."""
+    order = SlotOrder.decode(data)
+    for path in order.paths:
+        if path not in sys.path:
+            sys.path.append(path)
+    check_fingerprint(order.app, order.fingerprint)
+    app = load_app(order.app, order.settings)
+    clock = SystemClock()
+    with closing(open_log(order.log, folder=Path(order.folder), clock=clock, create=False)) as log:
+        run = attach(app, log, clock, on_error=order.on_error)
+        for beat, _ in enumerate(SlotJob(order, run, log, clock).run()):
+            yield beat

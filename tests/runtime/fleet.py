@@ -1,0 +1,137 @@
+"""Slots as threads of this process: the driver's code and the slots' code as they are, with no Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tidegate import App, TableTopic, Topic
+from tidegate.clock import SystemClock
+from tidegate.connection import Connection
+from tidegate.errors import TidegateError
+from tidegate.log.protocol import Log
+from tidegate.runtime.caught_up import CaughtUp
+from tidegate.runtime.coordinator import Coordinator, Patience
+from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.slot_job import SlotJob
+from tidegate.runtime.start import attach, prepare
+from tidegate.runtime.takeover import Claim
+
+LINES = Topic("lines", str)
+COUNTS = TableTopic("word-counts", int)
+QUICK = Patience(landing_seconds=10, stop_seconds=5, failures=3, within_seconds=30, back_off_seconds=0.05)
+
+
+def wordcount(words: Callable[[str], list[str]] = str.split) -> App:
+    def split(line: str) -> list[str]:
+        return words(line)
+
+    app = App("wordcount")
+    app.stream(LINES).flat_map(split).group_by("by-word", lambda word: word).count("counts").to(COUNTS)
+    return app
+
+
+class Threads:
+    """A launcher. `before` is called in the slot's thread before its job begins."""
+
+    def __init__(self, app: Callable[[], App], log: Log) -> None:
+        self._app = app
+        self._log = log
+        self.launched: list[SlotOrder] = []
+        self.before: Callable[[SlotOrder], object] = lambda _: None
+        self.cancelled = threading.Event()
+
+    def launch(self, order: SlotOrder) -> None:
+        self.launched.append(order)
+        self.before(order)
+        clock = SystemClock()
+        run = attach(self._app(), self._log, clock)
+        for _ in SlotJob(order, run, self._log, clock).run():
+            if self.cancelled.is_set():
+                raise InterruptedError("cancelled")
+
+    def cancel(self, slot: int) -> None:  # noqa: ARG002 - all of them
+        self.cancelled.set()
+
+
+class Fleet:
+    """One app on one log; each `driver` is a new start of it."""
+
+    def __init__(self, log: Log, folder: Path, app: Callable[[], App] = wordcount) -> None:
+        self.log = log
+        self.folder = folder
+        self.app = app
+        self.connection = Connection(log, partitions=3, clock=SystemClock(), owned=False)
+
+    def driver(
+        self, slots: int = 2, *, until_caught_up: bool = False, patience: Patience = QUICK
+    ) -> tuple[Coordinator, Threads]:
+        run = prepare(self.app(), self.log, SystemClock(), partitions=3)
+        launcher = Threads(self.app, self.log)
+        caught_up = CaughtUp(run, self.log) if until_caught_up else None
+
+        def order(claim: Claim, slot: int, attempt: int) -> SlotOrder:
+            return SlotOrder(
+                app="",
+                app_id=claim.app,
+                settings={},
+                fingerprint="",
+                log="",
+                folder=str(self.folder),
+                state_dir="state",
+                epoch=claim.epoch,
+                slot=slot,
+                attempt=attempt,
+                writer=claim.writer_id(slot),
+                commit_interval_ms=20,
+                pinned=caught_up.as_plain() if caught_up else None,
+            )
+
+        made = Coordinator(
+            run,
+            self.log,
+            launcher,
+            order,
+            slots,
+            SystemClock(),
+            patience=patience,
+            until_caught_up=caught_up,
+        )
+        return made, launcher
+
+    def catch_up(self, slots: int = 2) -> tuple[Coordinator, Threads]:
+        """Run to the end of what there is."""
+        made, launcher = self.driver(slots, until_caught_up=True)
+        made.run()
+        return made, launcher
+
+    @contextmanager
+    def running(self, slots: int = 2, patience: Patience = QUICK) -> Iterator[tuple[Coordinator, Threads]]:
+        """A driver in a thread, stopped at the end."""
+        made, launcher = self.driver(slots, patience=patience)
+        thread = threading.Thread(target=_quietly, args=(made,))
+        thread.start()
+        try:
+            yield made, launcher
+        finally:
+            made.stop()
+            thread.join(15)
+            assert not thread.is_alive()
+
+    def counts(self) -> dict[str, int]:
+        return self.connection.rows(COUNTS)
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come true in time"
+            time.sleep(0.02)
+
+
+def _quietly(coordinator: Coordinator) -> None:
+    """Whatever it raises is kept in `error`."""
+    with suppress(TidegateError):
+        coordinator.run()

@@ -1,0 +1,186 @@
+"""The driver of an app: slots start, land, get their plan, fail, start again, and end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
+
+from tidegate import names
+from tidegate.clock import SystemClock
+from tidegate.errors import FencedError, LogError
+from tidegate.log.records import Row, to_batch
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.control import read_control
+from tidegate.runtime.coordinator import Patience, State
+from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.start import prepare
+from tidegate.runtime.takeover import ROLE, ask_to_stop
+from tidegate.types import TopicPartition
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    log = SqliteLog(tmp_path / "log.db")
+    made = Fleet(log, tmp_path)
+    made.connection.send(LINES, "warm", "up")
+    yield made
+    log.close()
+
+
+def send(fleet: Fleet, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        fleet.connection.send(LINES, f"k{number % 5}", f"a b{number % 10} c")
+
+
+def expected(count: int) -> dict[str, int]:
+    words = Counter(word for number in range(count) for word in f"a b{number % 10} c".split())
+    return dict(words + Counter(["up"]))
+
+
+def test_caught_up_means_that_internal_topics_are_drained_too(fleet: Fleet) -> None:
+    send(fleet, 0, 100)
+    driver, _ = fleet.catch_up()
+    assert driver.state is State.STOPPED
+    assert fleet.counts() == expected(100)
+
+
+def test_each_start_goes_on_where_the_last_one_ended_with_any_number_of_slots(fleet: Fleet) -> None:
+    for turn, slots in enumerate((2, 3, 1)):
+        send(fleet, 50 * turn, 50)
+        driver, _ = fleet.catch_up(slots)
+        assert driver.epoch == turn + 1
+        plan = read_control(fleet.log, "wordcount").plan(ROLE)
+        assert len(plan.slots) == slots
+        assert sorted(task.partition for slot in plan.slots for task in slot.tasks) == [0, 0, 1, 1, 2, 2]
+    assert fleet.counts() == expected(150)
+
+
+def test_a_slot_that_fails_starts_again_as_a_new_attempt_and_nothing_counts_twice(fleet: Fleet) -> None:
+    send(fleet, 0, 60)
+    driver, launcher = fleet.driver(until_caught_up=True)
+    failed: list[int] = []
+
+    def fail_once(order: SlotOrder) -> None:
+        if order.slot == 1 and not failed:
+            failed.append(order.attempt)
+            raise RuntimeError("a bad day")
+
+    launcher.before = fail_once
+    driver.run()
+    assert [order.attempt for order in launcher.launched if order.slot == 1] == [1, 2]
+    assert [failure.code for _, failure in driver.view.failures] == ["slot-lost"]
+    assert fleet.counts() == expected(60)
+
+
+def test_beyond_the_budget_the_app_stops_with_the_cause_first(fleet: Fleet) -> None:
+    def unlucky(line: str) -> list[str]:
+        if "b7" in line:
+            raise ValueError("unlucky")
+        return line.split()
+
+    fleet.app = lambda: wordcount(unlucky)
+    send(fleet, 0, 20)
+    driver, _ = fleet.driver(until_caught_up=True)
+    with pytest.raises(LogError, match="ValueError: unlucky") as error:
+        driver.run()
+    assert error.value.code == "user-code"
+    assert driver.state is State.FAILED
+
+
+def test_a_second_driver_takes_over_and_the_first_ends(fleet: Fleet) -> None:
+    send(fleet, 0, 50)
+    with fleet.running() as (first, _):
+        fleet.wait_for(lambda: first.state is State.RUNNING)
+        with fleet.running() as (second, _):
+            fleet.wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            assert isinstance(first.error, FencedError)
+            send(fleet, 50, 50)
+            fleet.wait_for(lambda: fleet.counts() == expected(100))
+    assert second.state is State.STOPPED
+    assert fleet.counts() == expected(100)
+
+
+def test_a_driver_that_was_superseded_while_it_waited_stops_nobody_else(fleet: Fleet) -> None:
+    """It names its own epoch in its stop, whatever it ends of."""
+    patient = Patience(landing_seconds=20, stop_seconds=1)
+    with fleet.running(patience=patient) as (first, launcher):
+        launcher.before = lambda order: order.slot == 1 and launcher.cancelled.wait(20)
+        fleet.wait_for(lambda: 0 in first.view.landings)
+        with fleet.running() as (second, _):
+            fleet.wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            first.stop()
+            send(fleet, 0, 30)
+            fleet.wait_for(lambda: fleet.counts() == expected(30))
+            assert second.state is State.RUNNING
+            assert read_control(fleet.log, "wordcount").stopped(ROLE) < second.epoch
+
+
+def test_a_start_that_goes_no_further_does_not_fence_the_driver_that_runs(fleet: Fleet) -> None:
+    with fleet.running(slots=1) as (driver, launcher):
+        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        prepare(fleet.app(), fleet.log, SystemClock(), partitions=3)
+        assert driver._claim is not None
+        driver._claim.begin_attempt(0, 2, 1)
+        fleet.wait_for(lambda: len(launcher.launched) > 1)
+        assert driver.state is State.RUNNING
+
+
+def test_a_stop_from_outside_ends_the_app_in_order(fleet: Fleet) -> None:
+    with fleet.running() as (driver, _):
+        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        send(fleet, 0, 30)
+        ask_to_stop(fleet.log, "wordcount", "a-test", 1)
+        fleet.wait_for(lambda: driver.state is State.STOPPED)
+    fleet.catch_up()
+    assert fleet.counts() == expected(30)
+
+
+def test_a_stop_of_an_older_epoch_stops_nobody(fleet: Fleet) -> None:
+    fleet.catch_up()
+    ask_to_stop(fleet.log, "wordcount", "a-test", 1)
+    send(fleet, 0, 30)
+    with fleet.running() as (driver, _):
+        fleet.wait_for(lambda: fleet.counts() == expected(30))
+        assert driver.state is State.RUNNING
+
+
+def test_no_slot_that_lands_is_an_error_by_name(fleet: Fleet) -> None:
+    driver, launcher = fleet.driver(patience=Patience(landing_seconds=0.5, stop_seconds=0.5))
+    launcher.before = lambda _: launcher.cancelled.wait(20)
+    with pytest.raises(LogError) as error:
+        driver.run()
+    assert error.value.code == "no-landing"
+
+
+def test_a_writer_of_the_last_plan_is_fenced_before_new_slots_open_tasks(fleet: Fleet) -> None:
+    fleet.catch_up()
+    [first, *_] = read_control(fleet.log, "wordcount").plan(ROLE).slots
+    zombie = fleet.log.writer(first.writer)
+    zombie.append(TopicPartition(COUNTS.name, 0), to_batch([Row(b"ghost", b"\x80" + bytes(7), 1)]))
+    send(fleet, 0, 20)
+    fleet.catch_up()
+    with pytest.raises(FencedError):
+        zombie.commit()
+    assert fleet.counts() == expected(20)
+
+
+def test_a_slot_of_an_older_attempt_does_nothing(fleet: Fleet) -> None:
+    send(fleet, 0, 20)
+    with fleet.running(slots=1) as (driver, launcher):
+        fleet.wait_for(lambda: fleet.counts() == expected(20))
+        old = launcher.launched[0]
+        assert driver._claim is not None
+        driver._claim.begin_attempt(old.slot, old.attempt + 1, 1)
+        fleet.wait_for(lambda: len(launcher.launched) > 1)
+        send(fleet, 20, 20)
+        fleet.wait_for(lambda: fleet.counts() == expected(40))
+
+
+def test_positions_and_topics_of_an_app_are_written_by_its_plan_before_any_slot_runs(fleet: Fleet) -> None:
+    fleet.catch_up()
+    assert names.status("wordcount") in fleet.log.names()
+    assert read_control(fleet.log, "wordcount").epoch(ROLE) == 1

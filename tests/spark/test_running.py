@@ -1,0 +1,206 @@
+"""Apps on real Spark: the same committed output as in the driver of `tidegate.testing`, kills or no kills."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate.config import Config, load_config
+from tidegate.connection import Connection
+from tidegate.errors import ConfigError, TidegateError
+from tidegate.runtime.coordinator import Patience, State
+from tidegate.runtime.load import load_app
+from tidegate.runtime.status import Landing
+from tidegate.spark.running import Running
+from tidegate.testing import Driver
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
+    for example in ("wordcount", "orders"):
+        monkeypatch.syspath_prepend(str(EXAMPLES / example))
+    yield load_config({"log": "sqlite:///log.db"}, environ={}, folder=tmp_path)
+    for example in ("wordcount", "orders"):
+        sys.modules.pop(example, None)
+
+
+@pytest.fixture
+def log(config: Config) -> Iterator[Connection]:
+    with tidegate.connect(config=config) as opened:
+        yield opened
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def start(spark: SparkSession, config: Config) -> Iterator[Start]:
+    """Starts apps, and stops at the end what a failed test left running."""
+    started: list[Running] = []
+
+    def start(name: str, **options: Any) -> Running:
+        patience = options.pop("patience", Patience(failures=100))
+        started.append(Running(load_app(name), name, spark, config, slots=2, patience=patience, **options))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.stop()
+        with suppress(TidegateError):
+            run.wait(30)
+
+
+def finished(run: Running, seconds: float = 60) -> None:
+    assert run.wait(seconds), "it did not end in time"
+    assert run.state is State.STOPPED
+
+
+def lines(count: int) -> list[tuple[str, str]]:
+    return [(f"k{number % 7}", f"the {number % 10} quick {number % 3} foxes") for number in range(count)]
+
+
+def counted(sent: list[tuple[str, str]]) -> dict[str, int]:
+    return dict(Counter(word for _, line in sent for word in line.split()))
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.1)
+
+
+def landed_again(run: Running, before: Landing) -> bool:
+    return run.view.landings[before.slot].attempt > before.attempt
+
+
+def test_word_count_gives_what_the_test_driver_gives(start: Start, log: Connection) -> None:
+    module = importlib.import_module("wordcount")
+    sent = lines(500)
+    for key, line in sent:
+        log.send(module.LINES, key, line)
+    finished(start("wordcount:app", until_caught_up=True))
+    with Driver(module.app, partitions=4) as driver:
+        for key, line in sent:
+            driver.send(module.LINES, key, line)
+        driver.run()
+        assert log.rows(module.COUNTS) == driver.rows(module.COUNTS) == counted(sent)
+
+
+def test_orders_with_settings_give_what_the_test_driver_gives(start: Start, log: Connection) -> None:
+    module = importlib.import_module("orders")
+    rng = random.Random(3)
+    sent = [(f"c{rng.randrange(9)}", module.Order(number, rng.randrange(2000))) for number in range(300)]
+    for key, order in sent:
+        log.send(module.ORDERS, key, order)
+    finished(start("orders:app", until_caught_up=True))
+    with Driver(load_app("orders:app"), partitions=4) as driver:
+        for key, order in sent:
+            driver.send(module.ORDERS, key, order)
+        driver.run()
+        assert log.rows(module.TOTALS) == driver.rows(module.TOTALS)
+
+
+def test_killed_slots_lose_nothing_and_repeat_nothing(start: Start, config: Config, log: Connection) -> None:
+    """I1, I2, I4: watched by a reader outside while it runs: counts of a word rise one by one."""
+    module = importlib.import_module("wordcount")
+    kills, rng = (50, random.Random(5)) if SOAK else (5, random.Random(5))
+    log.send(module.LINES, "first", "the first")
+    sent = [("first", "the first")]
+    ended = threading.Event()
+
+    def feed() -> None:
+        with tidegate.connect(config=config) as mine:
+            while not ended.is_set():
+                key, line = f"k{len(sent) % 7}", f"the {len(sent) % 10} quick"
+                mine.send(module.LINES, key, line)
+                sent.append((key, line))
+                time.sleep(0.01)
+
+    feeder = threading.Thread(target=feed)
+    run = start("wordcount:app")
+    try:
+        wait_for(lambda: run.state is State.RUNNING)
+        feeder.start()
+        for _ in range(kills):
+            time.sleep(rng.uniform(0.3, 1.5))
+            victim = run.view.landings[rng.randrange(2)]
+            os.kill(victim.pid, signal.SIGKILL)
+            wait_for(partial(landed_again, run, victim))
+    finally:
+        ended.set()
+        feeder.join()
+    wait_for(lambda: log.rows(module.COUNTS) == counted(sent))
+    run.stop()
+    finished(run, 20)
+    assert log.rows(module.COUNTS) == counted(sent)
+    seen: dict[str, list[int | None]] = {}
+    for record in log.read(module.COUNTS):
+        seen.setdefault(record.key, []).append(record.value)
+    assert all(values == list(range(1, len(values) + 1)) for values in seen.values())
+
+
+def test_a_stop_is_committed_and_gone_within_ten_seconds(start: Start, log: Connection) -> None:
+    module = importlib.import_module("wordcount")
+    sent = lines(200)
+    for key, line in sent:
+        log.send(module.LINES, key, line)
+    run = start("wordcount:app")
+    wait_for(lambda: log.rows(module.COUNTS) == counted(sent))
+    began = time.monotonic()
+    run.stop()
+    finished(run, 10)
+    assert time.monotonic() - began < 10
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidegate-slot")]
+
+
+def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config, log: Connection) -> None:
+    folder = config.folder / "apps"
+    folder.mkdir()
+    (folder / "unlucky_app.py").write_text(
+        "from tidegate import App, Topic\n"
+        "app = App('unlucky')\n"
+        "def fail(value: str) -> str:\n"
+        "    raise ValueError('unlucky')\n"
+        "app.stream(Topic('lines', str)).map(fail).to(Topic('out', str))\n"
+    )
+    sys.path.insert(0, str(folder))
+    try:
+        log.send(importlib.import_module("wordcount").LINES, "k", "v")
+        run = start("unlucky_app:app", patience=Patience(failures=1, back_off_seconds=0.1))
+        with pytest.raises(TidegateError, match=r"ValueError: unlucky at unlucky_app.py:4"):
+            run.wait(60)
+        assert run.state is State.FAILED
+    finally:
+        sys.path.remove(str(folder))
+        sys.modules.pop("unlucky_app", None)
+
+
+def test_speculation_is_refused(start: Start, spark: SparkSession, log: Connection) -> None:
+    log.send(importlib.import_module("wordcount").LINES, "k", "v")
+    spark.sparkContext._conf.set("spark.speculation", "true")
+    try:
+        with pytest.raises(ConfigError) as error:
+            start("wordcount:app")
+        assert error.value.code == "speculation"
+        assert not any(name.startswith("wordcount") for name in log.log.names())
+    finally:
+        spark.sparkContext._conf.set("spark.speculation", "false")
