@@ -28,8 +28,18 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def _of_session(leader: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            state = (entry / "stat").read_text().rpartition(")")[2].split()
+            if entry.name.isdigit() and int(state[3]) == leader:
+                found.append(int(entry.name))
+    return found
+
+
 class Node:
-    """One process of the cluster, in a process group of its own: its executors die with it."""
+    """One process of the cluster, in a session of its own: its executors stop and die with it."""
 
     def __init__(self, folder: Path, name: str, arguments: list[str], env: dict[str, str]) -> None:
         self.name = name
@@ -45,9 +55,11 @@ class Node:
             )
 
     def send(self, number: signal.Signals) -> None:
-        """To the process and everything that it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+        """To the process and everything that it started: Python workers have groups of their own, but not
+        sessions."""
+        for pid in _of_session(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def wait_for(self, text: str) -> None:
         deadline = time.monotonic() + START_SECONDS

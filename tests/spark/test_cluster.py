@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
+import msgspec
 import pytest
 from tests.spark.cluster import Cluster
 
@@ -21,7 +22,11 @@ import tidegate
 from tidegate import TableTopic, Topic
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
+from tidegate.log.reads import read_between
+from tidegate.runtime.status import Landing, Numbers, Status
+from tidegate.types import TopicPartition
 
+S = TypeVar("S")
 LINES = Topic("lines", str)
 COUNTS = TableTopic("word-counts", int)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wordcount" / "wordcount.py"
@@ -158,6 +163,18 @@ def rises_by_one(log: Connection) -> bool:
     return all(values == list(range(1, len(values) + 1)) for values in seen.values())
 
 
+def told(log: Connection, kind: type[S]) -> list[S]:
+    """What slots told of themselves, in order."""
+    partition = TopicPartition("wordcount-status", 0)
+    values = [
+        value
+        for batch in read_between(log.log, partition, 0, log.log.ends([partition])[partition])
+        for value in batch.column(3).to_pylist()
+    ]
+    decoded = [msgspec.json.decode(value, type=Status) for value in values]
+    return [one for one in decoded if isinstance(one, kind)]
+
+
 def progress(log: Connection) -> int:
     return log.rows(COUNTS).get("the", 0)
 
@@ -185,4 +202,53 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
     wait_for(lambda: log.rows(COUNTS) == expected)
     assert again.end(signal.SIGTERM, 30) == 0
     assert log.rows(COUNTS) == expected
+    assert rises_by_one(log)
+    newest = [landing for landing in told(log, Landing) if landing.epoch == 2]
+    assert any(landing.folders for landing in newest), "state was found where it lay"
+    restored = {one.slot: one.to_restore for one in told(log, Numbers) if one.epoch == 2}
+    changelog = [TopicPartition("wordcount-counts-changelog", number) for number in range(4)]
+    assert sum(restored.values()) < sum(log.log.ends(changelog).values())
+
+
+def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
+    config: Config, log: Connection, cluster: Cluster, command: Run
+) -> None:
+    feeder = Feeder(config)
+    try:
+        run = command("--slots", "2")
+        run.wait_until("running, 2 slots")
+        wait_for(lambda: progress(log) > 50)
+        cluster.workers[0].send(signal.SIGSTOP)
+        replaced = len(told(log, Landing)) + 1
+        wait_for(lambda: len(told(log, Landing)) >= replaced)
+        before = progress(log)
+        wait_for(lambda: progress(log) > before + 100)
+        cluster.workers[0].send(signal.SIGCONT)
+        before = progress(log)
+        wait_for(lambda: progress(log) > before + 100)
+    finally:
+        cluster.workers[0].send(signal.SIGCONT)
+        expected = feeder.close()
+    wait_for(lambda: log.rows(COUNTS) == expected)
+    assert run.end(signal.SIGINT, 30) == 0
+    assert log.rows(COUNTS) == expected
+    assert rises_by_one(log)
+
+
+def test_of_two_drivers_the_newer_goes_on(config: Config, log: Connection, command: Run) -> None:
+    feeder = Feeder(config)
+    try:
+        first = command("--slots", "2")
+        first.wait_until("running, 2 slots")
+        wait_for(lambda: progress(log) > 50)
+        second = command("--slots", "2")
+        assert first.process.wait(90) == 1
+        second.wait_until("running, 2 slots")
+        before = progress(log)
+        wait_for(lambda: progress(log) > before + 100)
+    finally:
+        expected = feeder.close()
+    assert any("[fenced]" in line for line in first.said)
+    wait_for(lambda: log.rows(COUNTS) == expected)
+    assert second.end(signal.SIGTERM, 30) == 0
     assert rises_by_one(log)

@@ -119,7 +119,7 @@ def _aggregate(node: Node, host: BatchHost) -> Step:
     def aggregate(columns: Columns) -> Columns:
         if not len(columns):
             return columns.with_values(Changes([], []))
-        keys, groups = _by_key(node, columns.keys, builder)
+        keys, groups = _by_key(node, columns, builder)
         found = store.get_encoded(keys)
         if counting:
             changes, newest = _counted(found, groups)
@@ -131,13 +131,17 @@ def _aggregate(node: Node, host: BatchHost) -> Step:
     return aggregate
 
 
-def _by_key(node: Node, keys: Keys, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:
+def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:
     """The stored keys of the groups, and the groups, by their first records: changelogs keep the order of
     writes. Bytes decide what is one key: two forms of it are one row."""
+    keys = columns.keys
     if None in keys.distinct:
         raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
     encoded: list[Any] = keys.encoded(builder.key, builder.key.encode)
-    numbers, first = keys.numbers, {key: number for number, key in enumerate(dict.fromkeys(encoded))}
+    numbers = keys.numbers
+    if encoded is keys.raw and columns.rows is None:
+        return encoded, grouped(numbers)
+    first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
     if len(first) < len(encoded):
         encoded, numbers = list(first), pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
     by_first: Any = numbers.dictionary_encode()

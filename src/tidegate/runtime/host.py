@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidegate.errors import StateError
-from tidegate.state.inspect import find_folders
+from tidegate.state.inspect import find_newest, homes_below
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -29,8 +29,10 @@ def machine_name() -> str:
 def folders_here(state_dir: Path, app: str) -> dict[str, int]:
     """Tasks whose state lies here, with the sum of their changelog offsets. A folder that cannot be read
     counts as none: its task is restored."""
-    try:
-        found = find_folders(state_dir, app)
-    except (StateError, OSError):
-        return {}
-    return {str(one.metadata.task): sum(one.metadata.offsets.values()) for one in found}
+    held: dict[str, int] = {}
+    for home in homes_below(state_dir, app):
+        with suppress(StateError, OSError, ValueError):
+            found = find_newest(home)
+            if found is not None:
+                held[str(found.metadata.task)] = sum(found.metadata.offsets.values())
+    return held

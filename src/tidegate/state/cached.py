@@ -28,6 +28,7 @@ class CachedStore:
         self._keys = SortedKeys(suffix)
         self._split = splitter(suffix)
         self._undo: list[tuple[bytes, Change | None]] | None = None
+        self._before: dict[bytes, Change] | None = None
         self._writes = 0
         self.bytes = 0
         self.largest = 1 << 62
@@ -49,7 +50,7 @@ class CachedStore:
         if size > self.largest:
             raise self._too_large(size)
         changes = self._changes
-        if self._undo is not None:
+        if self._undo is not None and self._before is None:
             self._undo.append((key, changes.get(key)))
         if self._keys.sorted and key not in changes:
             self._keys.added(key)
@@ -61,18 +62,18 @@ class CachedStore:
         self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         """Set the rows of different keys."""
-        lengths = list(map(len, keys)), [0 if value is None else len(value) for value in values]
-        if max(lengths[0], default=0) + max(lengths[1], default=0) > self.largest:
-            largest = max(map(sum, zip(*lengths, strict=True)))
+        there = [value for value in values if value is not None]
+        if max(map(len, keys), default=0) + max(map(len, there), default=0) > self.largest:
+            largest = max(len(key) + len(value or b"") for key, value in zip(keys, values, strict=True))
             if largest > self.largest:
                 raise self._too_large(largest)
         changes = self._changes
-        if self._undo is not None:
-            self._undo.extend(zip(keys, map(changes.get, keys), strict=True))
+        if self._undo is not None and self._before is None:
+            self._before = dict(changes)
         changes.update(zip(keys, zip(values, timestamps, strict=True), strict=True))
         self._keys.changed()
         self._writes += 1
-        self.bytes += sum(map(sum, lengths))
+        self.bytes += sum(map(len, keys)) + sum(map(len, there))
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
@@ -96,27 +97,30 @@ class CachedStore:
         """The changes were applied, or are void."""
         self._changes = {}
         self._keys.changed()
-        self._undo = None
+        self._undo = self._before = None
         self._writes += 1
         self.bytes = 0
 
     def begin_record(self) -> None:
         """From here on changes can be taken back."""
-        self._undo = []
+        self._undo, self._before = [], None
 
     def end_record(self) -> None:
         """The record passed: its changes stay."""
-        self._undo = None
+        self._undo = self._before = None
 
     def take_back(self) -> None:
         """The record failed: its changes never were."""
         undo, self._undo = self._undo or [], None
+        before, self._before = self._before, None
+        if before is not None:
+            self._changes = before
         for key, previous in reversed(undo):
             if previous is None:
                 del self._changes[key]
             else:
                 self._changes[key] = previous
-        if undo:
+        if undo or before is not None:
             self._keys.changed()
             self._writes += 1
 

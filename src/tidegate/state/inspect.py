@@ -53,17 +53,24 @@ class Checked:
 
 def find_folders(state_dir: Path, app: str | None = None) -> list[Found]:
     """The newest folder of every task below the state folder, sorted by task."""
-    homes = sorted({data.parent.parent for data in state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")})
-    found = []
-    for home in homes:
-        newest = max(
-            (path for path in home.iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
-        )
-        with opened(newest) as environment:
-            metadata = environment.metadata()
-        if metadata is not None:
-            found.append(Found(newest, metadata, (newest / "data.mdb").stat().st_size))
-    return found
+    found = (find_newest(home) for home in homes_below(state_dir, app))
+    return [one for one in found if one is not None]
+
+
+def homes_below(state_dir: Path, app: str | None = None) -> list[Path]:
+    """The homes of all tasks below the state folder, sorted."""
+    return sorted({data.parent.parent for data in state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")})
+
+
+def find_newest(home: Path) -> Found | None:
+    """What the newest folder of a task holds; None if nothing was committed there yet."""
+    numbered = (data.parent for data in home.glob("*/data.mdb") if data.parent.name.isdigit())
+    newest = max(numbered, key=lambda path: int(path.name))
+    with opened(newest) as environment:
+        metadata = environment.metadata()
+    if metadata is None:
+        return None
+    return Found(newest, metadata, (newest / "data.mdb").stat().st_size)
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Apps that benchmarks run on Spark: executors import them by name."""

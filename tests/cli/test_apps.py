@@ -1,0 +1,147 @@
+"""`tidegate run|stop|describe|lag|reset|doctor`, as far as they need no Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+from tidegate.clock import ManualClock
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.load import load_app
+from tidegate.testing import Driver
+
+MODULE = """
+from tidegate import App, Settings, TableTopic, Topic
+
+class Config(Settings):
+    least: int = 0
+
+LINES, COUNTS = Topic("lines", str), TableTopic("word-counts", int)
+app = App("wordcount")
+app.stream(LINES).flat_map(str.split).group_by("by-word", str).count("counts").to(COUNTS)
+
+def with_settings(config: Config) -> App:
+    made = App("settled")
+    made.stream(LINES).filter(lambda line: len(line) >= config.least).to(Topic("long", str))
+    return made
+
+def with_text(config: str) -> App: ...
+
+nothing = 7
+"""
+NAME = "cli_words"
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path) -> Iterator[None]:
+    (tmp_path / f"{NAME}.py").write_text(
+        MODULE.replace("str.split", "words").replace(
+            "app = App", "def words(line: str) -> list[str]:\n    return line.split()\n\napp = App", 1
+        )
+    )
+    paths = list(sys.path)
+    yield
+    sys.path[:] = paths
+    sys.modules.pop(NAME, None)
+
+
+def ran_once(run: Run, folder: Path) -> None:
+    """The app has worked on this log: two lines, and one more that it has not seen."""
+    run("topics", "create", "lines", "--partitions", "2")
+    sys.path.insert(0, str(folder))
+    with closing(SqliteLog(folder / ".tidegate" / "log.db")) as log:
+        app = load_app(f"{NAME}:app")
+        lines = sys.modules[NAME].LINES
+        with Driver(app, partitions=2, log=log, clock=ManualClock()) as driver:
+            driver.send(lines, "k", "a b", "b c")
+            driver.run()
+            driver.stop()
+            driver.send(lines, "k", "late")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("nowhere:app", "no-such-app"),
+        (f"{NAME}:missing", "no-such-app"),
+        (NAME, "no-such-app"),
+        (f"{NAME}:nothing", "not-an-app"),
+        (f"{NAME}:with_text", "not-an-app"),
+    ],
+)
+def test_what_is_no_app_is_told_before_anything_is_written(
+    run: Run, tmp_path: Path, name: str, code: str
+) -> None:
+    assert run("run", name, "--json", code=1).json["error"]["code"] == code
+    assert not (tmp_path / ".tidegate").exists()
+
+
+def test_an_app_that_raises_while_it_is_imported_is_told_with_its_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cli_broken.py").write_text("x = 1\nraise ValueError('no')\n")
+    error = run("run", "cli_broken:app", "--json", code=1).json["error"]
+    assert (error["code"], "cli_broken.py:2" in error["message"]) == ("broken-app", True)
+
+
+def test_run_without_a_name_needs_one_in_the_settings(run: Run) -> None:
+    assert run("run", "--json", code=1).json["error"]["code"] == "no-app"
+
+
+def test_a_missing_source_is_told_before_spark_starts(run: Run) -> None:
+    run("topics", "create", "other")
+    assert run("run", f"{NAME}:app", "--json", code=1).json["error"]["code"] == "no-such-topic"
+
+
+def test_settings_reach_an_app_that_takes_them(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "tidegate.toml").write_text(f'app = "{NAME}:with_settings"\n[settings]\nleast = 3\n')
+    assert run("describe", "--json").json["app"] == "settled"
+    (tmp_path / "tidegate.toml").write_text(f'app = "{NAME}:with_settings"\n[settings]\nleats = 3\n')
+    assert run("describe", "--json", code=1).json["error"]["code"] == "unknown-setting"
+
+
+def test_describe_prints_text_and_a_picture(run: Run) -> None:
+    assert "subtopology 1" in run("describe", f"{NAME}:app").out
+    assert run("describe", f"{NAME}:app", "--mermaid").out.startswith("flowchart")
+
+
+def test_lag_counts_what_each_task_has_before_it(run: Run, tmp_path: Path) -> None:
+    ran_once(run, tmp_path)
+    told = run("lag", "wordcount", "--json").json
+    assert told["lag"] == 1
+    assert (
+        sorted(task["topic"] for task in told["tasks"])
+        == ["lines"] * 2 + ["wordcount-by-word-repartition"] * 2
+    )
+
+
+def test_an_app_that_never_ran_is_named(run: Run) -> None:
+    run("topics", "create", "lines")
+    for command in ("lag", "stop", "reset"):
+        assert run(command, "ghost", "--json", code=1).json["error"]["code"] == "never-started"
+
+
+def test_a_reset_shows_what_would_go_and_then_lets_it_go(run: Run, tmp_path: Path) -> None:
+    ran_once(run, tmp_path)
+    shown = run("reset", "wordcount", "--dry-run", "--json").json
+    assert "wordcount-counts-changelog" in shown["topics"]
+    names = {topic["topic"] for topic in run("topics", "list", "--json").json["topics"]}
+    assert set(shown["topics"]) <= names
+    run("reset", "wordcount")
+    left = {topic["topic"] for topic in run("topics", "list", "--json").json["topics"]}
+    assert left == {"lines", "word-counts"}
+
+
+def test_a_stop_is_written_for_the_epoch_in_force(run: Run, tmp_path: Path) -> None:
+    ran_once(run, tmp_path)
+    assert run("stop", "wordcount", "--wait", "0", "--json").json["epoch"] == 1
+
+
+def test_doctor_tells_what_is_wrong(run: Run, tmp_path: Path) -> None:
+    assert all(check["ok"] for check in run("doctor", "--json").json["checks"])
+    (tmp_path / "tidegate.toml").write_text('[spark.conf]\n"spark.speculation" = "true"\n')
+    told = run("doctor", code=1)
+    assert "spark.speculation is on" in told.out
