@@ -25,12 +25,17 @@ COUNTS = TableTopic("word-counts", int)
 QUICK = Patience(landing_seconds=10, stop_seconds=5, failures=3, within_seconds=30, back_off_seconds=0.05)
 
 
-def wordcount(words: Callable[[str], list[str]] = str.split) -> App:
+def wordcount(words: Callable[[str], list[str]] = str.split, seconds_each: float = 0.0) -> App:
+    """The word count; behind the internal topic each word takes some time."""
+
     def split(line: str) -> list[str]:
         return words(line)
 
     app = App("wordcount")
-    app.stream(LINES).flat_map(split).group_by("by-word", lambda word: word).count("counts").to(COUNTS)
+    grouped = app.stream(LINES).flat_map(split).group_by("by-word", lambda word: word)
+    if seconds_each:
+        grouped = grouped.peek(lambda _: time.sleep(seconds_each))
+    grouped.count("counts").to(COUNTS)
     return app
 
 

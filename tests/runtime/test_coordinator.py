@@ -17,9 +17,12 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import Patience, State
 from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.slot import RECORDS_PER_TURN
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.types import TopicPartition
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -42,10 +45,13 @@ def expected(count: int) -> dict[str, int]:
 
 
 def test_caught_up_means_that_internal_topics_are_drained_too(fleet: Fleet) -> None:
-    send(fleet, 0, 100)
+    """The lines are taken at once, the words in several turns: a stop that comes too early shows."""
+    fleet.app = lambda: wordcount(seconds_each=0.0005)
+    lines = [f"a b{number % 10} c" for number in range(2 * RECORDS_PER_TURN)]
+    fleet.connection.send(LINES, "k", *lines)
     driver, _ = fleet.catch_up()
     assert driver.state is State.STOPPED
-    assert fleet.counts() == expected(100)
+    assert fleet.counts() == expected(2 * RECORDS_PER_TURN)
 
 
 def test_each_start_goes_on_where_the_last_one_ended_with_any_number_of_slots(fleet: Fleet) -> None:

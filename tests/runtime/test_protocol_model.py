@@ -34,6 +34,8 @@ from tests.runtime.protocol_model import (
     next_states,
 )
 
+pytestmark = pytest.mark.slow
+
 A_CRASH = World(2, 1, (2,), Purse(driver_crashes=1))
 A_RESTART = World(1, 1, (2,), Purse(job_crashes=1, restarts=1, expiries=1))
 A_NEW_PLAN = World(1, 2, (1,), Purse(new_plans=1))
