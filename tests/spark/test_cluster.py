@@ -103,6 +103,12 @@ class Command:
     def wait_until(self, text: str, seconds: float = 90) -> None:
         wait_for(lambda: any(text in line for line in self.said), seconds)
 
+    def at_work(self, log: Connection) -> Command:
+        """Itself, once its slots have written something."""
+        self.wait_until("running, 2 slots")
+        wait_for(lambda: progress(log) > 50)
+        return self
+
     def end(self, number: signal.Signals, seconds: float) -> int:
         self.process.send_signal(number)
         return self.process.wait(seconds)
@@ -189,9 +195,7 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
 ) -> None:
     feeder = Feeder(config)
     try:
-        run = command("--slots", "2")
-        run.wait_until("running, 2 slots")
-        wait_for(lambda: progress(log) > 50)
+        run = command("--slots", "2").at_work(log)
         lost = busy_worker(log)
         cluster.workers[lost].close()
         before = progress(log)
@@ -221,9 +225,7 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
 ) -> None:
     feeder = Feeder(config)
     try:
-        run = command("--slots", "2")
-        run.wait_until("running, 2 slots")
-        wait_for(lambda: progress(log) > 50)
+        run = command("--slots", "2").at_work(log)
         before = len(told(log, Landing))
         victim = cluster.workers[busy_worker(log)]
         victim.send(signal.SIGSTOP)
@@ -246,9 +248,7 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
 def test_of_two_drivers_the_newer_goes_on(config: Config, log: Connection, command: Run) -> None:
     feeder = Feeder(config)
     try:
-        first = command("--slots", "2")
-        first.wait_until("running, 2 slots")
-        wait_for(lambda: progress(log) > 50)
+        first = command("--slots", "2").at_work(log)
         second = command("--slots", "2")
         assert first.process.wait(90) == 1
         second.wait_until("running, 2 slots")

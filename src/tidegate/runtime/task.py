@@ -63,6 +63,7 @@ class StreamTask:
         self.id = task
         self.state = state
         self.skipped = 0
+        self.batches_taken_apart = 0
         self._setting = setting
         self._skips = skips_failures(setting.mode)
         self._subtopology = subtopology
@@ -259,6 +260,7 @@ class StreamTask:
             time, timestamp = whole.run(partition, batch, self._times[partition], self._checked_at)
         except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
             self._take_back()
+            self.batches_taken_apart += 1
             self._one_by_one(partition, batch)
             return
         self._keep()
