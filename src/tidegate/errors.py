@@ -122,3 +122,11 @@ def _rebuilt(kind: type[TidegateError], args: tuple[Any, ...], fields: dict[str,
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one line and without Java's stack: behind "An error occurred while calling"
+    comes the exception that Java raised."""
+    lines = [line.lstrip(": ") for line in str(error).strip().splitlines()]
+    told = lines[1:] if lines and lines[0].startswith("An error occurred while calling") else lines
+    return told[0][:300] if told else type(error).__name__

@@ -186,6 +186,12 @@ def busy_worker(log: Connection) -> int:
     return int(told(log, Landing)[-1].host.removeprefix("worker-")) - 1
 
 
+def goes_on(log: Connection) -> None:
+    """Wait until a hundred more lines are counted."""
+    before = progress(log)
+    wait_for(lambda: progress(log) > before + 100)
+
+
 def progress(log: Connection) -> int:
     return log.rows(COUNTS).get("the", 0)
 
@@ -198,15 +204,13 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
         run = command("--slots", "2").at_work(log)
         lost = busy_worker(log)
         cluster.workers[lost].close()
-        before = progress(log)
-        wait_for(lambda: progress(log) > before + 100)
+        goes_on(log)
         assert rises_by_one(log)
         run.kill()
         cluster.workers[lost] = cluster.start_worker(lost + 1)
         again = command("--slots", "2")
         again.wait_until("running, 2 slots")
-        before = progress(log)
-        wait_for(lambda: progress(log) > before + 100)
+        goes_on(log)
     finally:
         expected = feeder.close()
     wait_for(lambda: log.rows(COUNTS) == expected)
@@ -230,11 +234,9 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
         victim = cluster.workers[busy_worker(log)]
         victim.send(signal.SIGSTOP)
         wait_for(lambda: len(told(log, Landing)) > before, 120)
-        before = progress(log)
-        wait_for(lambda: progress(log) > before + 100)
+        goes_on(log)
         victim.send(signal.SIGCONT)
-        before = progress(log)
-        wait_for(lambda: progress(log) > before + 100)
+        goes_on(log)
     finally:
         for worker in cluster.workers:
             worker.send(signal.SIGCONT)
@@ -252,8 +254,7 @@ def test_of_two_drivers_the_newer_goes_on(config: Config, log: Connection, comma
         second = command("--slots", "2")
         assert first.process.wait(90) == 1
         second.wait_until("running, 2 slots")
-        before = progress(log)
-        wait_for(lambda: progress(log) > before + 100)
+        goes_on(log)
     finally:
         expected = feeder.close()
     assert any("[fenced]" in line for line in first.said)

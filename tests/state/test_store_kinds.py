@@ -68,6 +68,7 @@ def test_a_key_value_store_is_a_sorted_dictionary(
             else:
                 twin.pause(bench, step)
             assert bench.store.get_many(KEYS) == [twin.rows.get(known) for known in KEYS]
+            assert bench.store.get_many([]) == []
         rows = sorted(twin.rows.items())
         assert [bench.store.get(key) for key in KEYS] == [twin.rows.get(key) for key in KEYS]
         assert list(bench.store.all()) == rows

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +22,11 @@ from tidegate.errors import ConfigError
 from tidegate.log.ensure import find_topic
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
+from tidegate.runtime.control import read_control
 from tidegate.runtime.load import load_app
 from tidegate.runtime.start import find_manifest
 from tidegate.runtime.status import Ended, StatusFollower
-from tidegate.runtime.takeover import ask_to_stop
+from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.topology.describe import as_dict, as_mermaid, as_text
 from tidegate.types import TopicPartition
 
@@ -42,18 +44,16 @@ def stop(
 ) -> None:
     """Ask an app to commit, close and end."""
     with opened(log) as (found, _):
-        manifest = find_manifest(found, app)
-        if manifest is None:
+        if find_manifest(found, app) is None:
             raise _unknown(app)
-        follower = StatusFollower(found, app)
-        epoch = ask_to_stop(found, app, f"cli-{os.getpid()}", SystemClock().now())
-        ended: set[int] = set()
-        deadline = time.monotonic() + wait
-        while time.monotonic() < deadline:
-            ended |= {one.slot for one in follower.poll(0.1) if isinstance(one, Ended) and one.epoch == epoch}
-            if ended and time.monotonic() > deadline - wait + 1:
-                break
-        follower.close()
+        with closing(StatusFollower(found, app)) as follower:
+            epoch = ask_to_stop(found, app, f"cli-{os.getpid()}", SystemClock().now())
+            planned = len(read_control(found, app).plan(ROLE).slots)
+            ended: set[int] = set()
+            deadline = time.monotonic() + wait
+            while len(ended) < planned and time.monotonic() < deadline:
+                told = (one for one in follower.poll(0.1) if isinstance(one, Ended))
+                ended |= {one.slot for one in told if one.epoch == epoch}
     if json:
         say_json({"app": app, "epoch": epoch, "slots_ended": len(ended)})
     else:

@@ -56,8 +56,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     epoch: int
     slots: list[SlotPlan] = []
-    positions_from: int = 0
-    """From here on in the positions topic the newest position of every task is found."""
 
     @property
     def writers(self) -> list[str]:

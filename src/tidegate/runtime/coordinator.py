@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Protocol
 
 from tidegate.clock import Clock
-from tidegate.errors import FencedError, LogError, TidegateError
+from tidegate.errors import FencedError, LogError, TidegateError, first_line
 from tidegate.log.protocol import Log
 from tidegate.runtime.assign import assign
 from tidegate.runtime.caught_up import CaughtUp
@@ -255,7 +255,7 @@ class Coordinator:
         if isinstance(error, TidegateError):
             said = error.code, error.message, error.hint
         else:
-            said = "slot-lost", f"slot {slot} ended: {_first_line(error)}", "see the cluster's log of the job"
+            said = "slot-lost", f"slot {slot} ended: {first_line(error)}", "see the cluster's log of the job"
         failure = Failure(self.epoch, slot, attempt, *said)
         if not any((one.slot, one.attempt) == (slot, attempt) for _, one in list(self.view.failures)):
             self.view.failures.append((time.monotonic(), failure))
@@ -307,8 +307,3 @@ class Coordinator:
 def _cause(failures: list[Failure]) -> Failure:
     """The first that says more than that a job was lost."""
     return next((one for one in failures if one.code != "slot-lost"), failures[0])
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__

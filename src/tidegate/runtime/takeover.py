@@ -22,7 +22,6 @@ from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.control import (
     Attempt,
-    Control,
     Epoch,
     Plan,
     SlotPlan,
@@ -38,15 +37,11 @@ FENCING_THREADS = 16
 class Claim:
     """An epoch of an app that is ours, until another driver takes it over."""
 
-    def __init__(
-        self, log: Log, app: str, generation: int, writer: Writer, found: Control, epoch: int
-    ) -> None:
-        self.log = log
+    def __init__(self, app: str, generation: int, epoch: int, writer: Writer) -> None:
         self.app = app
         self.generation = generation
-        self.writer = writer
-        self.found = found
         self.epoch = epoch
+        self.writer = writer
 
     def writer_id(self, slot: int) -> str:
         """Under which a slot of this epoch writes."""
@@ -91,7 +86,7 @@ def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
     except BaseException:
         writer.close()
         raise
-    return Claim(log, app, generation, writer, found, epoch)
+    return Claim(app, generation, epoch, writer)
 
 
 def fence(log: Log, writers: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidegate.app import App
 from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
-from tidegate.errors import ConfigError, TidegateError
+from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.coordinator import Coordinator, Patience, State, View
@@ -103,8 +103,6 @@ class Running:
     def _work(self) -> None:
         try:
             self._coordinator.run()
-        except TidegateError as error:
-            self._error = error
         except BaseException as error:  # noqa: BLE001 - raised again by wait
             self._error = error
         finally:

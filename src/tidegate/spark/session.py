@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, first_line
 
 OLDEST_JAVA = 17
 SPARE_TOKENS = 2
@@ -46,7 +46,7 @@ def start_session(app: str, settings: dict[str, Any], slots: int | None = None) 
     except Exception as error:
         raise ConfigError(
             "no-spark",
-            f"Spark does not start on {master}: {_first_line(error)}",
+            f"Spark does not start on {master}: {first_line(error)}",
             "does the master answer? tidegate doctor looks at what Spark needs",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
@@ -100,10 +100,3 @@ def _local_cores(master: str) -> int | None:
     if found[1] is None:
         return 1
     return (os.cpu_count() or 1) if found[1] == "*" else int(found[1])
-
-
-def _first_line(error: BaseException) -> str:
-    """What is wrong, without Java's stack: behind "An error occurred while calling" comes the exception."""
-    lines = [line.lstrip(": ") for line in str(error).strip().splitlines()]
-    told = lines[1:] if lines and lines[0].startswith("An error occurred while calling") else lines
-    return told[0][:300] if told else type(error).__name__

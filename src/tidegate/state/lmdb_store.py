@@ -85,7 +85,7 @@ class LmdbStore:
         for row in found.items():
             if crc32(b"".join(row)) != _INTACT:
                 raise self._damaged()
-        if len(found) == len(stored) and max(map(len, stored)) <= self._longest_short:
+        if len(found) == len(stored) and max(map(len, stored), default=0) <= self._longest_short:
             return [found[at][:-4] for at in stored]
         return [None if at not in found else self._value(at, found[at][:-4]) for at in stored]
 
