@@ -3,18 +3,20 @@
 A record is taken only when every source partition shows its head or is at its end; then the smallest of
 (timestamp, topic, offset). Live, the end is the committed end as of the last poll. Strict, for replays, it is
 an offset pinned beforehand: the order then depends on the records alone, never on when they were fetched.
+A strict task takes an internal partition in the order that `sorted_partition` gives it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.protocol import Fetched
+from tidegate.runtime.sorted_partition import SortedPartition
 from tidegate.types import TopicPartition
 
 
@@ -33,25 +35,40 @@ class Merge:
     """The buffered records of one task."""
 
     def __init__(
-        self, positions: Mapping[TopicPartition, int], pinned: Mapping[TopicPartition, int] | None
+        self,
+        positions: Mapping[TopicPartition, int],
+        pinned: Mapping[TopicPartition, int] | None,
+        internal: Mapping[TopicPartition, int] | None = None,
     ) -> None:
-        self._buffers = {partition: _Buffer(partition) for partition in positions}
+        """`internal` gives the starts of the internal partitions that are to be sorted below their pins."""
+        to_sort = internal or {}
+        self._fetched = {**positions, **to_sort}
+        self._buffers = {
+            partition: _SortedBuffer(partition, to_sort[partition], position)
+            if partition in to_sort
+            else _Buffer(partition)
+            for partition, position in positions.items()
+        }
         self._only = next(iter(self._buffers.values())) if len(self._buffers) == 1 else None
-        self._fetched = dict(positions)
         self._ended: set[TopicPartition] = set()
         self._pinned = dict(pinned) if pinned is not None else None
-        self.buffered = 0
+
+    @property
+    def buffered(self) -> int:
+        """How many records wait in memory."""
+        return sum(buffer.rows() for buffer in self._buffers.values())
 
     def feed(self, fetched: Fetched) -> None:
         """Records that were read, in order."""
-        batch = fetched.batch
+        batch, buffer = fetched.batch, self._buffers[fetched.partition]
         if self._pinned is not None:
             below: Any = pc.sum(pc.less(batch.column(0), self._pinned[fetched.partition])).as_py()
             batch = batch.slice(0, below or 0)
-        self._buffers[fetched.partition].add(batch)
-        self.buffered += batch.num_rows
+        buffer.add(batch)
         self._fetched[fetched.partition] = fetched.next
         self._ended.discard(fetched.partition)
+        if self._finished(fetched.partition):
+            buffer.complete()
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
         """The partitions that the last poll saw at their committed end; the others are not any more."""
@@ -60,9 +77,7 @@ class Merge:
     def take(self) -> RawRecord | None:
         """The next record, or None if it is not known yet which that is."""
         if self._only is not None:
-            taken = self._only.take()
-            self.buffered -= taken is not None
-            return taken
+            return self._only.take()
         best: _Buffer | None = None
         place: tuple[int, str, int] | None = None
         for partition, buffer in self._buffers.items():
@@ -74,23 +89,17 @@ class Merge:
             at = (head.timestamp, partition.topic, head.offset)
             if place is None or at < place:
                 best, place = buffer, at
-        if best is None:
-            return None
-        self.buffered -= 1
-        return best.pop()
+        return None if best is None else best.pop()
 
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
         """The next records as they were read, at most `limit`: for a task with one source partition, which
         takes batches only."""
         [buffer] = self._buffers.values()
-        taken = buffer.take_batch(limit)
-        if taken is not None:
-            self.buffered -= taken.num_rows
-        return taken
+        return buffer.take_batch(limit)
 
     def done(self) -> bool:
         """Strict: everything below the pinned offsets was taken."""
-        return self.buffered == 0 and all(self._finished(partition) for partition in self._buffers)
+        return all(not buffer and self._finished(partition) for partition, buffer in self._buffers.items())
 
     def read_to(self, partition: TopicPartition) -> int:
         """The offset behind what was fetched of a partition."""
@@ -119,13 +128,20 @@ class _Buffer:
     def __bool__(self) -> bool:
         return bool(self._records or self._batches)
 
+    def rows(self) -> int:
+        waiting: int = sum(batch.num_rows for batch in self._batches)
+        return len(self._records) + waiting
+
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._batches.append(batch)
 
+    def complete(self) -> None:
+        """Nothing more comes."""
+
     def head(self) -> RawRecord | None:
         if not self._records:
-            if not self._batches:
+            if not self:
                 return None
             self._records.extend(raw_records(self._partition, self._batches.popleft()))
         return self._records[0]
@@ -137,12 +153,38 @@ class _Buffer:
         return self._records.popleft()
 
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
-        if not self._batches:
+        if not self:
             return None
         first = self._batches.popleft()
         if first.num_rows > limit:
             self._batches.appendleft(first.slice(limit))
         return first.slice(0, limit)
+
+
+class _SortedBuffer(_Buffer):
+    """An internal partition of a strict task: shows nothing until all of it was fetched."""
+
+    def __init__(self, partition: TopicPartition, start: int, position: int) -> None:
+        super().__init__(partition)
+        self._sorting: SortedPartition | None = SortedPartition(partition, start, position)
+        self._sorted: Iterator[pa.RecordBatch] | None = None
+
+    def __bool__(self) -> bool:
+        while self._sorted is not None and not super().__bool__():
+            batch = next(self._sorted, None)
+            if batch is None:
+                self._sorted = None
+            else:
+                super().add(batch)
+        return super().__bool__()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self._sorting is not None:
+            self._sorting.add(batch)
+
+    def complete(self) -> None:
+        if self._sorting is not None:
+            self._sorted, self._sorting = self._sorting.batches(), None
 
 
 def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:

@@ -1,8 +1,9 @@
 """Where a record that we wrote came from: two headers behind the record's own.
 
     tidegate.owner   app/sink: whose row it is; an upgrade touches only its own
-    tidegate.origin  "topic/partition/offset task/sequence time": the record that it came from, the task that
-                     made it with the running number of its output, and the stream time there
+    tidegate.origin  "topic/partition/offset task/sequence time": the record of a source topic that it came
+                     from, also across internal topics; the task that made it with the running number of its
+                     output; and the stream time there
 
 One header for the three, since they are written for every record and read together.
 """
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.log.records import HEADERS_TYPE, Headers
 from tidegate.names import HEADER_PREFIX
+from tidegate.types import TopicPartition
 
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
 
@@ -43,14 +45,17 @@ def origin_of(headers: Headers) -> Origin | None:
     return None
 
 
-def origin_column(
-    position: str, offsets: pa.Array[Any], task: str, sequence: int, times: pa.Array[Any]
-) -> pa.Array[Any]:
+def place_column(partition: TopicPartition, offsets: pa.Array[Any]) -> pa.Array[Any]:
+    """The positions of records of one partition, as an origin header has them."""
+    joined: Any = pc.binary_join_element_wise(f"{partition}/", pc.cast(offsets, pa.string()), "")
+    return joined
+
+
+def origin_column(places: pa.Array[Any], task: str, sequence: int, times: pa.Array[Any]) -> pa.Array[Any]:
     """What `origin_header` gives for many records, numbered from `sequence` on."""
-    numbers = pa.arange(sequence, sequence + len(offsets))
-    parts = (pc.cast(column, pa.string()) for column in (offsets, numbers, times))
-    offset, number, time = parts
-    joined: Any = pc.binary_join_element_wise(f"{position}/", offset, f" {task}/", number, " ", time, "")
+    number = pc.cast(pa.arange(sequence, sequence + len(places)), pa.string())
+    time = pc.cast(times, pa.string())
+    joined: Any = pc.binary_join_element_wise(places, f" {task}/", number, " ", time, "")
     return joined.cast(pa.binary())
 
 
@@ -74,11 +79,39 @@ def only_ours(headers: pa.Array[Any]) -> bool:
     return bool(names.equals(_names(pa.arange(0, len(names)))))
 
 
-def origin_times(headers: pa.Array[Any]) -> pa.Array[Any]:
-    """The stream times at the origins of records that have only our headers."""
-    origins: Any = pc.struct_field(headers.flatten(), [1]).take(pa.arange(1, 2 * len(headers), 2))
-    parts = pc.split_pattern(origins.cast(pa.string()), " ", max_splits=1, reverse=True)
-    return pc.list_element(parts, 1).cast(pa.int64())
+class OriginColumns(NamedTuple):
+    """The origins of many records."""
+
+    positions: pa.Array[Any]
+    tasks: pa.Array[Any]
+    sequences: pa.Array[Any]
+    times: pa.Array[Any]
+
+
+def origin_columns(partition: TopicPartition, batch: pa.RecordBatch) -> OriginColumns:
+    """The origins of records of an internal topic, as they were read. One that is not ours (nobody else
+    should write there) is its own origin."""
+    offsets, timestamps, headers = batch.column(0), batch.column(1), batch.column(4)
+    if len(headers) and only_ours(headers):
+        ours: Any = pc.struct_field(headers.flatten(), [1]).take(pa.arange(1, 2 * len(headers), 2))
+        parts: Any = pc.split_pattern(ours.cast(pa.string()), " ").flatten()
+        at = [parts.take(pa.arange(place, 3 * len(headers), 3)) for place in range(3)]
+        task: Any = pc.split_pattern(at[1], "/", max_splits=1, reverse=True).flatten()
+        names, numbers = (task.take(pa.arange(place, 2 * len(headers), 2)) for place in range(2))
+        return OriginColumns(at[0], names, numbers.cast(pa.int64()), at[2].cast(pa.int64()))
+    rows = zip(offsets.to_pylist(), timestamps.to_pylist(), headers.to_pylist(), strict=True)
+    found = [
+        origin_of([(pair["name"], pair["value"]) for pair in row or ()])
+        or Origin(f"{partition}/{offset}", "", offset, timestamp)
+        for offset, timestamp, row in rows
+    ]
+    positions, tasks, sequences, times = zip(*found, strict=True) if found else ((), (), (), ())
+    return OriginColumns(
+        pa.array(positions, pa.string()),
+        pa.array(tasks, pa.string()),
+        pa.array(sequences, pa.int64()),
+        pa.array(times, pa.int64()),
+    )
 
 
 def _names(places: pa.Array[Any]) -> pa.Array[Any]:

@@ -55,6 +55,7 @@ class Slot:
         self._running: dict[TaskId, StreamTask] = {}
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._opened = False
+        self._purged: dict[TopicPartition, int] = {}
         self.processed = 0
 
     @property
@@ -104,6 +105,15 @@ class Slot:
         except BaseException:
             self.drop()
             raise
+
+    def purge(self) -> None:
+        """Internal topics are kept for nobody but their readers: what those have behind them goes. To be
+        called right after a commit."""
+        for task in self._running.values():
+            for partition, before in task.behind().items():
+                if before > self._purged.get(partition, 0):
+                    self._log.purge(partition, Offset(before))
+                    self._purged[partition] = before
 
     def close(self) -> None:
         """Commit, close in order, and let go."""

@@ -33,6 +33,7 @@ from tidegate.types import TopicPartition
 
 BEAT_SECONDS = 1.0
 IDLE_SECONDS = 0.02
+PURGE_SECONDS = 30.0
 REOPENINGS = 5
 
 
@@ -131,18 +132,23 @@ class SlotJob:
     def _loop(self, slot: Slot, control: ControlFollower) -> Iterator[None]:
         interval = self._order.commit_interval_ms / 1000
         due = time.monotonic() + interval
+        purge_due = time.monotonic() + PURGE_SECONDS
         while True:
             left = due - time.monotonic()
             slot.turn(wait=max(0.0, min(left, IDLE_SECONDS)), until=due)
             if time.monotonic() >= due:
                 slot.commit()
                 due = time.monotonic() + interval
+                if due > purge_due:
+                    slot.purge()
+                    purge_due = due + PURGE_SECONDS
                 control.poll()
                 if self._superseded_by(control.now):
                     return
                 if self._must_end(control.now):
                     reach("slot.7")
                     self._records = slot.processed
+                    slot.purge()
                     slot.close()
                     return
                 if self._beats():

@@ -34,6 +34,7 @@ from tidegate.runtime.outputs import Outputs
 from tidegate.runtime.routes import Route, Routes
 from tidegate.runtime.setting import Setting
 from tidegate.runtime.source import Source
+from tidegate.runtime.standing import Standing
 from tidegate.runtime.time_only import MARK, TimeTeller, any_time_only, is_time_only
 from tidegate.runtime.timers import Timer, Timers
 from tidegate.runtime.whole_batches import WholeBatches
@@ -75,12 +76,14 @@ class StreamTask:
         self._checked_at = 0
         self._timers = Timers()
         self._key_calls = KeyCalls()
+        self._at: Standing | None = None
         self._next: dict[TopicPartition, int] = {}
         self._times: dict[TopicPartition, int] = {}
         self._sequence = 0
         self._sequence_before = 0
         self._moved = False
         self._record: RawRecord | None = None
+        self._place = ""
         self._chain: TaskChain | None = None
         self._sources: dict[str, Source] = {}
         self._merge: Merge | None = None
@@ -98,21 +101,12 @@ class StreamTask:
 
     def start(self, position: Position) -> None:
         """Begin to run, with everything restored to this position."""
-        for partition in self.partitions():
-            offset = position.sources.get(partition.topic, {}).get(partition.partition)
-            if offset is None:
-                raise StateError(
-                    "no-position",
-                    f"the position of {self.id} says nothing of {partition}",
-                    "first positions are written when the app starts; this is a bug: report it",
-                )
-            self._next[partition] = offset
-            self._times[partition] = position.stream_times.get(partition.topic, {}).get(
-                partition.partition, -1
-            )
+        internal = self._setting.manifest.internal.values()
+        at = Standing(self.id, self.partitions(), position, self._pinned)
+        self._at, self._next, self._times = at, at.next, at.times
         self._sequence = int(position.progress.get("sequence", "0"))
-        self.state.moment.stream_time = max(self._times.values())
-        self._merge = Merge(self._next, self._pinned)
+        self.state.moment.stream_time = at.stream_time
+        self._merge = Merge(at.next, self._pinned, at.to_sort(internal, self._setting.topics))
         if not takes_records(self._setting.mode):
             return
         self._checked_at = self._setting.clock.now()
@@ -163,9 +157,19 @@ class StreamTask:
             raise StateError("not-open", f"{self.id} does not run", "start it first")
         return self._merge
 
+    @property
+    def at(self) -> Standing:
+        if self._at is None:
+            raise StateError("not-open", f"{self.id} does not run", "start it first")
+        return self._at
+
     def read_from(self) -> dict[TopicPartition, int]:
         """Where a reader for this task begins."""
         return dict(self._next)
+
+    def behind(self) -> dict[TopicPartition, int]:
+        """What of internal topics nobody needs any more, now that this task is committed."""
+        return self.at.behind(self._setting.manifest.internal.values())
 
     def feed(self, fetched: Fetched) -> None:
         self.merge.feed(fetched)
@@ -217,7 +221,7 @@ class StreamTask:
 
     def _process(self, raw: RawRecord) -> None:
         source = self._sources[raw.partition.topic]
-        self._record = raw
+        self._record, self._place = raw, ""
         if source.internal and is_time_only(raw.headers):
             self._pass_time(raw, raw.timestamp, internal=True)
             self._passed(raw)
@@ -278,7 +282,8 @@ class StreamTask:
         at = timestamp
         if internal:
             origin = origin_of(raw.headers)
-            at = at if origin is None else origin.time
+            if origin is not None:
+                self._place, at = origin.position, origin.time
         moment = self.state.moment
         moment.timestamp = timestamp
         if at > self._times[raw.partition]:
@@ -346,8 +351,9 @@ class StreamTask:
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1
         at = self._record
-        place = "-" if at is None else f"{at.partition.topic}/{at.partition.partition}/{at.offset}"
-        return origin_header(place, self._name, self._sequence, max(self.stream_time, 0))
+        if not self._place:
+            self._place = "-" if at is None else f"{at.partition}/{at.offset}"
+        return origin_header(self._place, self._name, self._sequence, max(self.stream_time, 0))
 
     def writes_to(self, node: Node) -> Route | None:
         return self._routes.of(node)
@@ -359,9 +365,13 @@ class StreamTask:
     # --- what a commit asks (Committable) -------------------------------------------------------------
 
     def tell_time(self) -> None:
-        """Time-only records to the partitions behind that were not told the stream time."""
+        """Time-only records to the partitions behind that were not told the stream time. A strict task tells
+        it once, at its end: nothing that it writes depends on when it commits."""
         now = self._setting.clock.now()
-        for target, owner, partition in self._teller.due(self.stream_time, now):
+        strict = self._pinned is not None
+        if strict and not self.merge.done():
+            return
+        for target, owner, partition in self._teller.due(self.stream_time, now, at_once=strict):
             headers = (owner, self._origin(), MARK)
             self._outputs.add_to(target, partition, self.stream_time, headers, now)
             self._moved = True
@@ -377,15 +387,10 @@ class StreamTask:
         return self._outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        sources: dict[str, dict[int, int]] = {}
-        times: dict[str, dict[int, int]] = {}
-        for partition, offset in self._next.items():
-            sources.setdefault(partition.topic, {})[partition.partition] = offset
-            times.setdefault(partition.topic, {})[partition.partition] = self._times[partition]
         progress = {"sequence": str(self._sequence)}
         if self._teller:
             progress["told"] = str(self._teller.told())
-        return Position(sources=sources, stream_times=times, changelogs=changelogs, progress=progress)
+        return self.at.position(changelogs, progress, done=self.merge.done())
 
     def committed(self, position: Position) -> None:  # noqa: ARG002 - part of the protocol
         self._outputs.clear()

@@ -48,7 +48,9 @@ class TimeTeller:
     def __bool__(self) -> bool:
         return bool(self._routes)
 
-    def due(self, time: int, now: int) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
+    def due(
+        self, time: int, now: int, *, at_once: bool = False
+    ) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
         """Ask once at each commit: target, owner header and partition of each time-only record to write. The
         records that wait tell the time, too."""
         for (target, owner), told, at in zip(self._routes, self._told, self._at, strict=True):
@@ -56,7 +58,7 @@ class TimeTeller:
                 origin = origin_of(waiting.last_headers())
                 if origin is not None:
                     told[partition] = max(told[partition], origin.time)
-                if time > told[partition] and now >= at[partition] + EVERY_MS:
+                if time > told[partition] and (at_once or now >= at[partition] + EVERY_MS):
                     told[partition], at[partition] = time, now
                     yield target, owner, partition
 

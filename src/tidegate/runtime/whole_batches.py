@@ -12,7 +12,14 @@ from tidegate.log.records import APPEND_SCHEMA, Headers, header_column
 from tidegate.runtime.batch import Step, batch_steps
 from tidegate.runtime.columns import Columns
 from tidegate.runtime.merge import raw_records
-from tidegate.runtime.origin import ORIGIN, only_ours, origin_column, origin_of, origin_times, our_headers
+from tidegate.runtime.origin import (
+    ORIGIN,
+    only_ours,
+    origin_column,
+    origin_columns,
+    our_headers,
+    place_column,
+)
 from tidegate.runtime.outputs import Outputs, Target
 from tidegate.runtime.source import Source, encoders, own_headers
 from tidegate.serde.columns import encode_all, encode_ints
@@ -121,30 +128,23 @@ class _Batch:
         internal: bool,
     ) -> None:
         self.timestamps = timestamps
-        self._place = str(partition)
-        self._offsets = batch.column(0)
         headers = batch.column(4)
         self._own: list[Headers] | None = None
+        if headers.null_count < len(headers) and not only_ours(headers):
+            self._own = [own_headers(raw) for raw in raw_records(partition, batch)]
         times = timestamps
-        if headers.null_count == len(headers):
-            pass
-        elif only_ours(headers):
-            times = origin_times(headers) if internal else times
+        if internal:
+            origins = origin_columns(partition, batch)
+            self._places, times = origins.positions, origins.times
         else:
-            raws = list(raw_records(partition, batch))
-            self._own = [own_headers(raw) for raw in raws]
-            if internal:
-                origins = [origin_of(raw.headers) for raw in raws]
-                at = timestamps.to_pylist()
-                listed = [t if o is None else o.time for t, o in zip(at, origins, strict=True)]
-                times = pa.array(listed, pa.int64())
+            self._places = place_column(partition, batch.column(0))
         self.stream_times: Any = pc.cumulative_max(times, start=pa.scalar(before, pa.int64()))
 
     def origins(self, columns: Columns, task: str, first: int) -> pa.Array[Any]:
-        offsets, times = self._offsets, pc.max_element_wise(self.stream_times, 0)
+        places, times = self._places, pc.max_element_wise(self.stream_times, 0)
         if columns.rows is not None:
-            offsets, times = offsets.take(columns.rows), times.take(columns.rows)
-        return origin_column(self._place, offsets, task, first, times)
+            places, times = places.take(columns.rows), times.take(columns.rows)
+        return origin_column(places, task, first, times)
 
     def headers(self, columns: Columns, owner: tuple[str, bytes], origins: pa.Array[Any]) -> pa.Array[Any]:
         if self._own is None:
