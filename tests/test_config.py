@@ -31,6 +31,7 @@ def test_without_a_file_the_defaults_hold_in_the_working_folder(tmp_path: Path) 
     assert (config.app, config.log) == (None, "sqlite:///.tidegate/log.db")
     assert (config.commit_interval_ms, config.partitions) == (100, 4)
     assert (config.state_dir, config.upgrade) == (".tidegate/state", "apply")
+    assert config.state_budget_bytes is None
 
 
 def test_the_file_is_found_upward_and_the_nearest_one_counts(tmp_path: Path) -> None:
@@ -93,6 +94,8 @@ def test_foreign_variables_are_left_alone_and_near_ones_are_not(tmp_path: Path) 
         ("commit_interval_ms = 1.5", "bad-setting", "commit_interval_ms"),
         ("commit_interval_ms = true", "bad-setting", "commit_interval_ms"),
         ("commit_interval_ms = '100'", "bad-setting", "commit_interval_ms"),
+        ("state_budget_bytes = 0", "bad-setting", "state_budget_bytes"),
+        ("state_budget_bytes = '50 GB'", "bad-setting", "state_budget_bytes"),
         ("upgrade = 'sometimes'", "bad-setting", "upgrade"),
         ("log = ''", "bad-setting", "log"),
         ("settings = 5", "bad-setting", "settings"),

@@ -41,6 +41,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log: Text = "sqlite:///.tidegate/log.db"
     commit_interval_ms: Annotated[int, msgspec.Meta(ge=1, le=3_600_000)] = 100
     state_dir: Text = ".tidegate/state"
+    state_budget_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How much an app's state may take on each host; None for as much as there is."""
     upgrade: Literal["apply", "ask"] = "apply"
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
     """How many a topic gets that says nothing itself."""
@@ -67,6 +69,7 @@ EXAMPLES = {
     "log": 'log = "sqlite:///.tidegate/log.db"',
     "commit_interval_ms": "commit_interval_ms = 100",
     "state_dir": 'state_dir = ".tidegate/state"',
+    "state_budget_bytes": "state_budget_bytes = 50_000_000_000",
     "upgrade": 'upgrade = "apply", or "ask"',
     "partitions": "partitions = 4",
     "kafka": "a section [kafka] with librdkafka's own names",

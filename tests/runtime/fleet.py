@@ -12,13 +12,19 @@ from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.errors import TidegateError
+from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
+from tidegate.log.reads import read_between
+from tidegate.log.records import Row, rows_of
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.coordinator import Coordinator, Patience
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.slot_job import SlotJob
+from tidegate.runtime.stage import Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.start import attach, prepare
-from tidegate.runtime.takeover import Claim
+from tidegate.runtime.takeover import ROLE, Claim
+from tidegate.runtime.time_only import is_time_only
+from tidegate.types import TopicPartition
 
 LINES = Topic("lines", str)
 COUNTS = TableTopic("word-counts", int)
@@ -39,6 +45,17 @@ def wordcount(words: Callable[[str], list[str]] = str.split, seconds_each: float
     return app
 
 
+def as_they_are(log: Log, order: StageOrder) -> list[StageRow]:
+    """The records of a batch in their order, as Spark would bring them: without what only tells the time."""
+    return [
+        StageRow(Row(row.key, row.value, row.timestamp), number, row.offset)
+        for number, (start, end) in sorted(order.spans.items())
+        for batch in read_between(log, TopicPartition(order.reads, number), start, end)
+        for row in rows_of(batch)
+        if not is_time_only(row.headers)
+    ]
+
+
 class Threads:
     """A launcher. `before` is called in the slot's thread before its job begins."""
 
@@ -47,19 +64,46 @@ class Threads:
         self._log = log
         self.launched: list[SlotOrder] = []
         self.before: Callable[[SlotOrder], object] = lambda _: None
-        self.cancelled = threading.Event()
+        self.cancelled: dict[int, threading.Event] = {}
+        self.rooms = 2
+        self.stage_runs: list[tuple[int, StageOrder]] = []
 
     def launch(self, order: SlotOrder) -> None:
         self.launched.append(order)
+        cancelled = self.cancelled[order.slot] = threading.Event()
         self.before(order)
         clock = SystemClock()
         run = attach(self._app(), self._log, clock)
         for _ in SlotJob(order, run, self._log, clock).run():
-            if self.cancelled.is_set():
+            if cancelled.is_set():
                 raise InterruptedError("cancelled")
 
-    def cancel(self, slot: int) -> None:  # noqa: ARG002 - all of them
-        self.cancelled.set()
+    def run_stage(self, stage: Stage, number: int, epoch: int, writer: str, stopped: threading.Event) -> None:
+        """A stage whose function gives back what it gets, without Spark."""
+        while not stopped.wait(0.02):
+            position = read_positions(self._log, "wordcount")[stage.task]
+            spans = next_spans(self._log, stage, position)
+            if spans:
+                order = StageOrder(
+                    "wordcount",
+                    stage.name,
+                    stage.task,
+                    epoch,
+                    ROLE,
+                    writer,
+                    stage.reads,
+                    stage.writes,
+                    SystemClock().now(),
+                    spans,
+                )
+                self.stage_runs.append((number, order))
+                write_stage(self._log, order, [as_they_are(self._log, order)])
+
+    def room(self) -> int:
+        return self.rooms
+
+    def cancel(self, number: int) -> None:
+        self.cancelled[number].set()
 
 
 class Fleet:
@@ -72,7 +116,7 @@ class Fleet:
         self.connection = Connection(log, partitions=3, clock=SystemClock(), owned=False)
 
     def driver(
-        self, slots: int = 2, *, until_caught_up: bool = False, patience: Patience = QUICK
+        self, slots: int | None = 2, *, until_caught_up: bool = False, patience: Patience = QUICK
     ) -> tuple[Coordinator, Threads]:
         run = prepare(self.app(), self.log, SystemClock(), partitions=3)
         launcher = Threads(self.app, self.log)
@@ -117,10 +161,16 @@ class Fleet:
     def running(self, slots: int = 2, patience: Patience = QUICK) -> Iterator[tuple[Coordinator, Threads]]:
         """A driver in a thread, stopped at the end."""
         made, launcher = self.driver(slots, patience=patience)
+        with self.during(made):
+            yield made, launcher
+
+    @contextmanager
+    def during(self, made: Coordinator) -> Iterator[None]:
+        """The driver in a thread, stopped at the end."""
         thread = threading.Thread(target=_quietly, args=(made,))
         thread.start()
         try:
-            yield made, launcher
+            yield
         finally:
             made.stop()
             thread.join(15)

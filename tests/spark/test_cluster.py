@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -23,13 +24,17 @@ from tidegate import TableTopic, Topic
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
 from tidegate.log.reads import read_between
+from tidegate.runtime.load import load_app
 from tidegate.runtime.status import Landing, Numbers, Status
+from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 
 S = TypeVar("S")
 LINES = Topic("lines", str)
 COUNTS = TableTopic("word-counts", int)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wordcount" / "wordcount.py"
+ORDERS_EXAMPLE = Path(__file__).parents[2] / "examples" / "orders" / "orders.py"
+RUN = (sys.executable, "-m", "tidegate", "run")
 TOML = """
 app = "wordcount:app"
 log = "sqlite:///log.db"
@@ -55,7 +60,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def config(tmp_path: Path, cluster: Cluster) -> Config:
-    shutil.copy(EXAMPLE, tmp_path)
+    for example in (EXAMPLE, ORDERS_EXAMPLE):
+        shutil.copy(example, tmp_path)
     (tmp_path / "tidegate.toml").write_text(TOML.format(master=cluster.url))
     return load_config(environ={}, folder=tmp_path)
 
@@ -85,11 +91,11 @@ def command(config: Config) -> Iterator[Run]:
 
 
 class Command:
-    """`tidegate run`, its words on stderr kept."""
+    """`tidegate run`, or another program; its words on stderr are kept."""
 
-    def __init__(self, config: Config, *arguments: str) -> None:
+    def __init__(self, config: Config, *arguments: str, program: Sequence[str] = RUN) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tidegate", "run", *arguments],
+            [*program, *arguments],
             cwd=config.folder,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -103,9 +109,9 @@ class Command:
     def wait_until(self, text: str, seconds: float = 90) -> None:
         wait_for(lambda: any(text in line for line in self.said), seconds)
 
-    def at_work(self, log: Connection) -> Command:
+    def at_work(self, log: Connection, slots: int = 2) -> Command:
         """Itself, once its slots have written something."""
-        self.wait_until("running, 2 slots")
+        self.wait_until(f"running, {slots} slots")
         wait_for(lambda: progress(log) > 50)
         return self
 
@@ -261,3 +267,47 @@ def test_of_two_drivers_the_newer_goes_on(config: Config, log: Connection, comma
     wait_for(lambda: log.rows(COUNTS) == expected)
     assert second.end(signal.SIGTERM, 30) == 0
     assert rises_by_one(log)
+
+
+def test_runs_with_two_three_and_one_slots_follow_each_other(
+    config: Config, log: Connection, command: Run
+) -> None:
+    feeder = Feeder(config)
+    try:
+        for slots in (2, 3, 1):
+            run = command("--slots", str(slots)).at_work(log, slots)
+            goes_on(log)
+            assert rises_by_one(log)
+            if slots > 1:
+                assert run.end(signal.SIGTERM, 10) == 0
+    finally:
+        expected = feeder.close()
+    wait_for(lambda: log.rows(COUNTS) == expected)
+    assert run.end(signal.SIGTERM, 10) == 0
+    assert log.rows(COUNTS) == expected
+    assert rises_by_one(log)
+
+
+def test_orders_give_on_the_cluster_what_they_give_in_the_driver_of_testing(
+    config: Config, log: Connection, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ORDERS_EXAMPLE.parent))
+    module = importlib.import_module("orders")
+    sent = [(f"c{number % 9}", module.Order(number, 7 * number)) for number in range(500)]
+    for key, order in sent:
+        log.send(module.ORDERS, key, order)
+    with Driver(load_app("orders:app"), partitions=4) as driver:
+        for key, order in sent:
+            driver.send(module.ORDERS, key, order)
+        driver.run()
+        assert command("orders:app", "--slots", "2", "--until-caught-up").process.wait(90) == 0
+        there = [(record.key, record.value) for record in log.read(module.TOTALS)]
+        assert by_key(there) == by_key([(r.key, r.value) for r in driver.records(module.TOTALS)])
+    sys.modules.pop("orders")
+
+
+def by_key(records: list[tuple[str, S]]) -> dict[str, list[S]]:
+    found: dict[str, list[S]] = {}
+    for key, value in records:
+        found.setdefault(key, []).append(value)
+    return found

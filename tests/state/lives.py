@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,6 +15,7 @@ from tidegate import stores
 from tidegate.errors import FencedError
 from tidegate.faultpoints import installed
 from tidegate.log.sqlite import reader
+from tidegate.state.cleanup import Cleanup, Needs
 from tidegate.state.folders import claim, remove_older
 
 COUNTS = stores.key_value("counts", int)
@@ -125,3 +127,13 @@ def claim_again_and_again(pipe: Connection, home: Path, seconds: float) -> None:
         folder.release()
         turns += 1
     pipe.send(turns)
+
+
+def clean_up_as_nobody(pipe: Connection, state_dir: Path, needs: Needs) -> None:
+    """Clean up with no more rights than any user; root may write where nobody else may."""
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    cleanup = Cleanup(state_dir, needs)
+    cleanup.run()
+    pipe.send((sorted(cleanup.removed), [(problem.code, problem.message) for problem in cleanup.problems]))
+    pipe.recv()

@@ -86,10 +86,10 @@ def _run(
         ) from None
     view = RunView(app.id, json=json)
     view.say("starting Spark")
-    session, room = start_session(app.id, spark, slots)
+    session, slots = start_session(app.id, spark, slots)
     try:
         running = Running(
-            app, config.app or "", session, config, slots=slots or room, until_caught_up=until_caught_up
+            app, config.app or "", session, config, slots=slots, until_caught_up=until_caught_up
         )
         with _stopping_on_signals(running), view:
             while not running.wait(REFRESH_SECONDS):

@@ -14,7 +14,7 @@ from rich.text import Text
 from tidegate.cli.output import note, say_json
 
 if TYPE_CHECKING:
-    from tidegate.runtime.coordinator import View
+    from tidegate.runtime.view import View
 
 
 class RunView:
@@ -26,6 +26,7 @@ class RunView:
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._state = ""
+        self._warned = 0
 
     def __enter__(self) -> RunView:
         if self._terminal:
@@ -43,6 +44,9 @@ class RunView:
             note(f"{self._app}: {text}")
 
     def show(self, state: str, view: View) -> None:
+        for warning in list(view.warnings)[self._warned :]:
+            self._warned += 1
+            self.say(f"[{warning.code}] {warning.message}  Do: {warning.hint}")
         if self._terminal:
             self._live.update(self._table(state, view), refresh=True)
         elif state != self._state:

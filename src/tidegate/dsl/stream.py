@@ -16,7 +16,7 @@ from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.stores import key_value
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import Kind, OnError
+from tidegate.topology.node import Kind, Node, OnError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -127,19 +127,56 @@ class Stream(Generic[K, V]):
 
     def repartition(self, name: str, *, partitions: int | None = None) -> Stream[K, V]:
         """The same records, each in the partition of its key, through a topic of this name."""
-        node = self._plan.add(
-            Kind.REPARTITION,
-            [self._node],
-            name=name,
-            key=self._plan.serde(
-                Kind.REPARTITION, name, "the topic must write its key", self._key, _ANNOTATE
-            ),
-            value=self._plan.serde(
-                Kind.REPARTITION, name, "the topic must write its value", self._value, _ANNOTATE
-            ),
-            partitions=partitions,
+        return Stream(self._plan, self._through(name, partitions).id, self._key, self._value)
+
+    def _through(self, name: str, partitions: int | None = None) -> Node:
+        """An internal topic behind this stream."""
+        key, value = (
+            self._plan.serde(Kind.REPARTITION, name, f"the topic must write its {part}", kind, _ANNOTATE)
+            for part, kind in (("key", self._key), ("value", self._value))
         )
-        return Stream(self._plan, node.id, self._key, self._value)
+        return self._plan.add(
+            Kind.REPARTITION, [self._node], name=name, key=key, value=value, partitions=partitions
+        )
+
+    @overload
+    def frame(self, name: str, function: Callable[[Any], Any]) -> Stream[K, V]: ...
+    @overload
+    def frame(
+        self, name: str, function: Callable[[Any], Any], *, value: type[V2] | Serde[V2]
+    ) -> Stream[K, V2]: ...
+    @overload
+    def frame(
+        self,
+        name: str,
+        function: Callable[[Any], Any],
+        *,
+        key: type[K2] | Serde[K2],
+        value: type[V2] | Serde[V2] | None = None,
+    ) -> Stream[K2, V2]: ...
+    def frame(
+        self, name: str, function: Callable[[Any], Any], *, key: Any = None, value: Any = None
+    ) -> Stream[Any, Any]:
+        """Any Spark code between two steps: a function of a DataFrame that gives a DataFrame.
+
+        It gets the records of a while as columns key, value, timestamp, partition, offset and headers, and
+        gives rows with key and value; `key` and `value` say their types if these differ from what goes in.
+        Rows without `timestamp` happen now. Whoever keeps `partition` and `offset` keeps the order."""
+        before = self._through(f"{name}-input")
+        kinds = (self._key if key is None else key, self._value if value is None else value)
+        key_serde, value_serde = (
+            self._plan.serde(Kind.FRAME, name, f"the topic must write its {part}", kind, _ANNOTATE)
+            for part, kind in zip(("key", "value"), kinds, strict=True)
+        )
+        node = self._plan.add(
+            Kind.FRAME,
+            [before.id],
+            name=name,
+            functions={"function": function},
+            key=key_serde,
+            value=value_serde,
+        )
+        return Stream(self._plan, node.id, *kinds)
 
     # --- state: a name, or a builder, first -----------------------------------------------------------
 

@@ -38,7 +38,7 @@ class CaughtUp:
             return False
         self._next_look = time.monotonic() + LOOK_SECONDS
         positions = read_positions(self._log, self._run.manifest.app)
-        tasks = [task for _, task in self._run.tasks()]
+        tasks = [task for _, task in self._run.tasks()] + [stage.task for stage in self._run.stages()]
         if any(task not in positions for task in tasks):
             return False
         internal = [

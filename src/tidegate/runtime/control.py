@@ -51,15 +51,23 @@ class SlotPlan(msgspec.Struct, frozen=True):
     host: str = ""
 
 
+class StagePlan(msgspec.Struct, frozen=True):
+    """One DataFrame stage, and its writer."""
+
+    name: str
+    writer: str
+
+
 class Plan(msgspec.Struct, frozen=True):
-    """The slots of an epoch."""
+    """The slots and stages of an epoch."""
 
     epoch: int
     slots: list[SlotPlan] = []
+    stages: list[StagePlan] = []
 
     @property
     def writers(self) -> list[str]:
-        return [slot.writer for slot in self.slots]
+        return [slot.writer for slot in self.slots] + [stage.writer for stage in self.stages]
 
 
 class Stop(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     """Relative paths of the log and the state start here."""
     state_dir: str
+    state_budget_bytes: int | None = None
+    """How much the app's state may take on a host."""
     epoch: int
     slot: int
     attempt: int

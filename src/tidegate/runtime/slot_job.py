@@ -1,9 +1,10 @@
 """What runs inside a slot's job, on an executor or anywhere else.
 
 1 open the writer, fencing an older holder; 2 read the control topic to its end: a newer epoch, a newer
-attempt of this slot or a stop ends the job before it did anything; 3 land: tell the host, and what state lies
-here; 4 wait for the plan of this epoch; 5 open the tasks from the committed positions; 6 loop: read, process,
-fire timers, commit each interval, follow the control topic; 7 told to stop: finish, commit, close.
+attempt of this slot or a stop ends the job before it did anything; 3 land: remove state that is of no use any
+more, tell the host, and what state lies here; 4 wait for the plan of this epoch; 5 open the tasks from the
+committed positions; 6 loop: read, process, fire timers, commit each interval, follow the control topic, and
+hourly make room on the host; 7 told to stop: finish, commit, close.
 
 After a fence only the newest attempt opens its writer again: an expired transaction and a real zombie look
 the same from here, and the control topic tells them apart.
@@ -27,13 +28,18 @@ from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.progress import Progress
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run
-from tidegate.runtime.status import Ended, Failure, Landing, Numbers, tell
+from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned, tell
 from tidegate.runtime.takeover import ROLE
+from tidegate.state.changelog import DELETE_RETENTION_MS
+from tidegate.state.cleanup import Cleanup, Needs, Room
 from tidegate.types import TopicPartition
 
 BEAT_SECONDS = 1.0
 IDLE_SECONDS = 0.02
 PURGE_SECONDS = 30.0
+MAKE_ROOM_AFTER_SECONDS = 60.0
+"""By then all tasks that were given to this host hold their folders."""
+MAKE_ROOM_SECONDS = 3600.0
 REOPENINGS = 5
 
 
@@ -49,6 +55,7 @@ class SlotJob:
         self._records = 0
         self._beat = time.monotonic()
         self._progress = Progress()
+        self._warned: set[tuple[str, str]] = set()
 
     def run(self) -> Iterator[None]:
         """Work until told to stop; yields about once a second."""
@@ -87,6 +94,7 @@ class SlotJob:
                 if self._must_end(control.now):
                     return
                 reach("slot.3")
+                self._clean_up()
                 self._land()
                 plan = yield from self._planned(control)
                 if plan is None:
@@ -133,6 +141,8 @@ class SlotJob:
         interval = self._order.commit_interval_ms / 1000
         due = time.monotonic() + interval
         purge_due = time.monotonic() + PURGE_SECONDS
+        room_due = time.monotonic() + MAKE_ROOM_AFTER_SECONDS
+        sleep_ms = self._longest_sleep()
         while True:
             left = due - time.monotonic()
             slot.turn(wait=max(0.0, min(left, IDLE_SECONDS)), until=due)
@@ -142,6 +152,9 @@ class SlotJob:
                 if due > purge_due:
                     slot.purge()
                     purge_due = due + PURGE_SECONDS
+                if due > room_due:
+                    self._clean_up(Room(self._clock.now(), sleep_ms, self._order.state_budget_bytes))
+                    room_due = due + MAKE_ROOM_SECONDS
                 control.poll()
                 if self._superseded_by(control.now):
                     return
@@ -154,6 +167,23 @@ class SlotJob:
                 if self._beats():
                     self._tell_numbers(slot)
                     yield
+
+    # --- the host's folders ---------------------------------------------------------------------------
+
+    def _clean_up(self, room: Room | None = None) -> None:
+        """What goes wrong with it is told, and stops nobody."""
+        manifest, tasks = self._run.manifest, frozenset(task for _, task in self._run.tasks())
+        needs = Needs(manifest.app, self._log.id, manifest.generation, tasks)
+        cleanup = Cleanup(self._state_dir, needs)
+        cleanup.run(room)
+        for problem in cleanup.problems:
+            self._warn(problem)
+
+    def _longest_sleep(self) -> int:
+        """After so many milliseconds every restore discards what slept here."""
+        topics = {store.changelog for store in self._run.manifest.stores.values() if store.changelog}
+        kept = (self._log.describe(topic).setting("delete.retention.ms") for topic in topics)
+        return max(kept, default=DELETE_RETENTION_MS) // 2
 
     # --- who goes on ----------------------------------------------------------------------------------
 
@@ -195,6 +225,14 @@ class SlotJob:
             to_restore=self._progress.wanted,
         )
         tell(self._log, order.app_id, numbers, self._clock.now())
+
+    def _warn(self, problem: TidegateError) -> None:
+        """Each thing once."""
+        order, told = self._order, (problem.code, problem.message)
+        if told not in self._warned:
+            self._warned.add(told)
+            warning = Warned(order.epoch, order.slot, order.attempt, *told, problem.hint)
+            tell(self._log, order.app_id, warning, self._clock.now())
 
     def _tell_failure(self, code: str, message: str, hint: str) -> None:
         """As well as the log allows: the failure may be the log's."""

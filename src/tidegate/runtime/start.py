@@ -20,6 +20,7 @@ from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.control import SlotPlan, control_topic, read_control, write_control
 from tidegate.runtime.slot import Slot
+from tidegate.runtime.stage import Stage
 from tidegate.runtime.status import status_topic
 from tidegate.runtime.takeover import ROLE, take_over
 from tidegate.runtime.task import Setting, StreamTask
@@ -55,10 +56,28 @@ class Run:
 
     def tasks(self) -> list[tuple[Subtopology, TaskId]]:
         """All stream tasks of the app."""
+        stages = [sub for sub, _ in self.setting.topology.stages()]
         return [
             (sub, TaskId(sub.component, self.manifest.generation, sub.number, partition))
             for sub in self.setting.topology.subtopologies()
+            if sub not in stages
             for partition in range(self.counts[sub.component, sub.number])
+        ]
+
+    def stages(self) -> list[Stage]:
+        """All DataFrame stages of the app."""
+        manifest, nodes = self.manifest, self.setting.topology.nodes
+        return [
+            Stage(
+                node.name,
+                TaskId(sub.component, manifest.generation, sub.number, 0),
+                nodes[node.parents[0]],
+                node,
+                manifest.internal[nodes[node.parents[0]].name],
+                manifest.internal[node.name],
+                self.counts[sub.component, sub.number],
+            )
+            for sub, node in self.setting.topology.stages()
         ]
 
     def slots(
@@ -74,7 +93,7 @@ class Run:
         with closing(take_over(self.log, app, self.manifest.generation, clock)) as claim:
             self.append_first_positions(claim.writer)
             given = {number: tasks[number::count] for number in range(count)}
-            plan = claim.write_plan(given, dict.fromkeys(given, ""), clock.now())
+            plan = claim.write_plan(given, dict.fromkeys(given, ""), self.stages(), clock.now())
         return [self.slot(slot, plan.epoch, state_dir, limits, listener) for slot in plan.slots]
 
     def slot(
@@ -147,6 +166,11 @@ class Run:
         for sub, task in self.tasks():
             if task not in known:
                 rows.append(position_row(task, self._first_position(sub, task), self.setting.clock.now()))
+        for stage in self.stages():
+            if stage.task not in known:
+                starts = dict(enumerate(self.log.describe(stage.reads).starts))
+                position = Position(sources={stage.reads: starts})
+                rows.append(position_row(stage.task, position, self.setting.clock.now()))
         if rows:
             driver.append(TopicPartition(names.positions(app), 0), to_batch(rows))
 

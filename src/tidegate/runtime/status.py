@@ -1,5 +1,5 @@
-"""The status topic of an app: landings, numbers and failures of its slots. One partition, one hour of
-retention, plain appends: nothing in it decides anything that a crash must not lose."""
+"""The status topic of an app: landings, numbers, warnings and failures of its slots. One partition, one hour
+of retention, plain appends: nothing in it decides anything that a crash must not lose."""
 
 from __future__ import annotations
 
@@ -63,6 +63,17 @@ class Failure(msgspec.Struct, frozen=True, tag="failure"):
     hint: str
 
 
+class Warned(msgspec.Struct, frozen=True, tag="warned"):
+    """What a person should look at; the slot goes on."""
+
+    epoch: int
+    slot: int
+    attempt: int
+    code: str
+    message: str
+    hint: str
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """A slot's job came to its end in order."""
 
@@ -72,7 +83,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     records: int
 
 
-Status = Landing | Numbers | Failure | Ended
+Status = Landing | Numbers | Failure | Warned | Ended
 
 
 def status_topic(app: str) -> TopicSpec:

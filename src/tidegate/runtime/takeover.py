@@ -25,10 +25,12 @@ from tidegate.runtime.control import (
     Epoch,
     Plan,
     SlotPlan,
+    StagePlan,
     Stop,
     read_control,
     write_control,
 )
+from tidegate.runtime.stage import Stage
 
 ROLE = "active"
 FENCING_THREADS = 16
@@ -47,23 +49,42 @@ class Claim:
         """Under which a slot of this epoch writes."""
         return names.writer_id(self.app, self.generation, self.epoch, slot)
 
+    def stage_writer_id(self, stage: Stage) -> str:
+        """Under which a stage of this epoch writes."""
+        return names.writer_id(self.app, self.generation, self.epoch, f"stage-{stage.name}")
+
     def begin_attempt(self, slot: int, attempt: int, now: int) -> None:
         """Say that a slot's job is started: older starts of it are void from here on."""
         entry = {f"attempt/{ROLE}/{slot}": Attempt(self.epoch, attempt)}
         write_control(self.writer, self.app, entry, now)
         self.writer.commit()
 
-    def write_plan(self, tasks: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str], now: int) -> Plan:
+    def write_plan(
+        self,
+        tasks: Mapping[int, Sequence[TaskId]],
+        hosts: Mapping[int, str],
+        stages: Sequence[Stage],
+        now: int,
+    ) -> Plan:
         """Step 5: which slot runs what. The caller may have appended first positions; they come with it."""
         slots = [
             SlotPlan(number, self.writer_id(number), list(mine), hosts[number])
             for number, mine in tasks.items()
         ]
-        plan = Plan(self.epoch, slots)
+        plan = Plan(
+            self.epoch,
+            slots,
+            [StagePlan(stage.name, self.stage_writer_id(stage)) for stage in stages],
+        )
         reach("driver.5")
         write_control(self.writer, self.app, {f"plan/{ROLE}": plan}, now)
         self.writer.commit()
         return plan
+
+    def renew(self, log: Log, clock: Clock) -> Claim:
+        """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced."""
+        epoch = _raise_epoch(log, self.app, self.writer, clock)
+        return Claim(self.app, self.generation, epoch, self.writer)
 
     def close(self) -> None:
         self.writer.close()
@@ -74,19 +95,24 @@ def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
     reach("driver.1")
     writer = log.writer(names.driver_id(app, ROLE))
     try:
-        reach("driver.2")
-        found = read_control(log, app)
-        epoch = found.epoch(ROLE) + 1
-        write_control(writer, app, {f"epoch/{ROLE}": Epoch(epoch)}, clock.now())
-        writer.commit()
-        reach("driver.3")
-        _read_back(log, app, epoch)
-        reach("driver.4")
-        fence(log, found.plan(ROLE).writers)
+        epoch = _raise_epoch(log, app, writer, clock)
     except BaseException:
         writer.close()
         raise
     return Claim(app, generation, epoch, writer)
+
+
+def _raise_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> int:
+    reach("driver.2")
+    found = read_control(log, app)
+    epoch = found.epoch(ROLE) + 1
+    write_control(writer, app, {f"epoch/{ROLE}": Epoch(epoch)}, clock.now())
+    writer.commit()
+    reach("driver.3")
+    _read_back(log, app, epoch)
+    reach("driver.4")
+    fence(log, found.plan(ROLE).writers)
+    return epoch
 
 
 def fence(log: Log, writers: Sequence[str]) -> None:

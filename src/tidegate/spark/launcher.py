@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from tidegate.clock import SystemClock
+from tidegate.log.protocol import Log
 from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.stage import Stage
+from tidegate.spark.session import room_for_slots
+from tidegate.spark.stages import StageRunner, as_told
 from tidegate.spark.worker import run_order
+
+STAGE_IDLE_SECONDS = 0.05
 
 
 class SparkLauncher:
-    """Runs slots in a session. Each call of `launch` blocks its thread, and has a job group of its own."""
+    """Runs slots and stages in a session. Each call blocks its thread, and has a job group of its own."""
 
-    def __init__(self, session: SparkSession, app: str) -> None:
+    def __init__(
+        self, session: SparkSession, app: str, log: Log, place: tuple[str, str], *, stages: bool
+    ) -> None:
+        """`place` is the log's URL and the folder that it is relative to; `stages`, whether there are any."""
         self._session = session
         self._app = app
+        self._log = log
+        self._place = place
+        self._stages = stages
 
     def launch(self, order: SlotOrder) -> None:
         context = self._session.sparkContext
@@ -29,11 +43,34 @@ class SparkLauncher:
         frame = self._session.range(0, 1, 1, 1).mapInArrow(partial(_slot, order.encode()), "beat long")
         frame.write.format("noop").mode("overwrite").save()
 
-    def cancel(self, slot: int) -> None:
-        self._session.sparkContext.cancelJobGroup(self._group(slot))
+    def run_stage(self, stage: Stage, number: int, epoch: int, writer: str, stopped: threading.Event) -> None:
+        runner = StageRunner(
+            self._session,
+            self._log,
+            self._place,
+            self._app,
+            stage,
+            epoch,
+            writer,
+            self._group(number),
+            SystemClock(),
+        )
+        try:
+            while not stopped.is_set():
+                if not runner.turn():
+                    stopped.wait(STAGE_IDLE_SECONDS)
+        except Exception as error:
+            raise as_told(error, stage) from error
 
-    def _group(self, slot: int) -> str:
-        return f"tidegate-{self._app}-slot-{slot}"
+    def cancel(self, number: int) -> None:
+        self._session.sparkContext.cancelJobGroup(self._group(number))
+
+    def room(self) -> int:
+        return room_for_slots(self._session, stages=self._stages)
+
+    def _group(self, number: int) -> str:
+        kind = f"slot-{number}" if number >= 0 else f"stage-{-number}"
+        return f"tidegate-{self._app}-{kind}"
 
 
 def _slot(order: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

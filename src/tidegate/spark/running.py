@@ -22,8 +22,9 @@ from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import Claim
 from tidegate.spark.launcher import SparkLauncher
-from tidegate.spark.session import check_session, room_for_slots
+from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, zip_package
+from tidegate.spark.stages import check_stages
 
 
 class Running:
@@ -53,6 +54,7 @@ class Running:
                 raise ConfigError(
                     "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
                 )
+            check_stages(app.build())
             log = open_log(config.log, folder=config.folder, clock=clock)
             self._stack.callback(log.close)
             run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
@@ -64,9 +66,11 @@ class Running:
             self._coordinator = Coordinator(
                 run,
                 log,
-                SparkLauncher(session, app.id),
+                SparkLauncher(
+                    session, app.id, log, (config.log, str(config.folder)), stages=bool(run.stages())
+                ),
                 self._order,
-                slots or room_for_slots(session),
+                slots,
                 clock,
                 patience=patience,
                 until_caught_up=caught_up,
@@ -118,6 +122,7 @@ class Running:
             log=config.log,
             folder=str(config.folder),
             state_dir=config.state_dir,
+            state_budget_bytes=config.state_budget_bytes,
             epoch=claim.epoch,
             slot=slot,
             attempt=attempt,

@@ -25,8 +25,10 @@ _OURS = {
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def start_session(app: str, settings: dict[str, Any], slots: int | None = None) -> tuple[SparkSession, int]:
-    """A session as `[spark]` says, and how many slots it has room for.
+def start_session(
+    app: str, settings: dict[str, Any], slots: int | None = None
+) -> tuple[SparkSession, int | None]:
+    """A session as `[spark]` says, and how many slots to run; None on a cluster, whose room may change.
 
     On a local master slots = real cores, and the master has two tokens more for stages and queries.
     """
@@ -50,7 +52,7 @@ def start_session(app: str, settings: dict[str, Any], slots: int | None = None) 
             "does the master answer? tidegate doctor looks at what Spark needs",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
-    return session, slots or room_for_slots(session)
+    return session, slots
 
 
 def check_session(session: Any) -> None:

@@ -28,6 +28,8 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
 from tidegate.log.route import partitions_of
+from tidegate.names import HEADER_PREFIX
+from tidegate.runtime.time_only import is_time_only
 from tidegate.serde import Serde
 from tidegate.spark.spark_types import Part, part_of, pickled, turned
 from tidegate.state.formats import SESSION, WINDOW, session_times, window_start
@@ -72,6 +74,8 @@ class Shipped:
     timestamp: Timestamp[Any] | None = None
     kind: str = ""
     """The kind of store whose changelog this is."""
+    internal: bool = False
+    """Whether it is a topic of ours: what only tells the time is left out then, and our headers too."""
 
     def open(self) -> Log:
         return open_log(self.url, folder=Path(self.folder), create=False)
@@ -252,7 +256,7 @@ class TopicReader(DataSourceReader):
         return [Span(one.partition, info.starts[one.partition], int(end)) for one, end in ends.items()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return _read(self._text, self._schema, partition, rows=self._rows)
+        return read_span(self._text, self._schema, partition, rows=self._rows)
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -296,7 +300,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [span for span in spans if span.start < span.end]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return _read(self._text, self._schema, partition)
+        return read_span(self._text, self._schema, partition)
 
     def stop(self) -> None:
         if self._log is not None:
@@ -309,14 +313,25 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
 
-def _read(text: str, schema: spark.StructType, span: Span, *, rows: bool = False) -> Iterator[pa.RecordBatch]:
+def read_span(
+    text: str, schema: spark.StructType, span: Span, *, rows: bool = False
+) -> Iterator[pa.RecordBatch]:
     spec = Shipped.of_text(text)
     partition = TopicPartition(spec.topic, span.partition)
     frame = FrameBatches(spec, schema)
     with closing(spec.open()) as log:
         batches = read_between(log, partition, span.start, span.end)
         for batch in _folded(batches) if rows else batches:
-            yield frame.batch(span.partition, batch)
+            yield frame.batch(span.partition, _for_users(batch) if spec.internal else batch)
+
+
+def _for_users(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Records of an internal topic as nodes see them."""
+    listed = batch.column(4).to_pylist()
+    pairs = [tuple((pair["name"], pair["value"]) for pair in row or ()) for row in listed]
+    kept = pa.array([not is_time_only(row) for row in pairs], pa.bool_())
+    own = [tuple(pair for pair in row if not pair[0].startswith(HEADER_PREFIX)) for row in pairs]
+    return batch.set_column(4, READ_SCHEMA.field(4), header_column(own)).filter(kept)
 
 
 def _folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

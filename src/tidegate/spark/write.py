@@ -28,7 +28,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidegate.clock import SystemClock
+from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.ensure import ensure_topic
@@ -47,7 +47,7 @@ from tidegate.types import Offset, TopicPartition
 
 MARKS = TopicPartition("tidegate-frame-writes", 0)
 MARKS_TOPIC = TopicSpec(MARKS.topic, 1, {"cleanup.policy": "compact"})
-_PLACE = ("partition", "offset")
+PLACE = ("partition", "offset")
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def write_topic(
     check_session(session)
     url, folder = settled(log, config)
     spec = shipped(topic, url, folder)
-    chosen = _columns(frame, spec)
+    chosen = written_columns(frame, spec)
     with closing(open_log(url, folder=Path(folder))) as opened:
         ensure_topic(
             opened,
@@ -109,8 +109,9 @@ def write_topic(
     return None
 
 
-def _columns(frame: DataFrame, spec: Shipped) -> DataFrame:
-    """The columns that are written, or an error by name."""
+def written_columns(frame: DataFrame, spec: Shipped, *, place: bool = False) -> DataFrame:
+    """The columns that are written, with `place` those that say where a row comes from too; or an error by
+    name."""
     expected: dict[str, spark.DataType] = {
         "key": part_of(spec.key).type,
         "value": part_of(spec.value).type,
@@ -119,7 +120,7 @@ def _columns(frame: DataFrame, spec: Shipped) -> DataFrame:
     }
     found = {field.name: field.dataType for field in frame.schema}
     lacking = [name for name in ("key", "value") if name not in found]
-    beyond = [name for name in found if name not in expected and name not in _PLACE]
+    beyond = [name for name in found if name not in expected and name not in PLACE]
     why = ""
     if lacking:
         why = f"it has no column {lacking[0]}"
@@ -132,7 +133,8 @@ def _columns(frame: DataFrame, spec: Shipped) -> DataFrame:
         raise ConfigError(
             "bad-frame", f"the frame cannot be written to {spec.topic!r}: {why}", "select what is written"
         )
-    return frame.select(*(name for name in expected if name in found))
+    names = [*expected, *PLACE] if place else list(expected)
+    return frame.select(*(name for name in names if name in found))
 
 
 def _write_batch(frame: DataFrame, spec: Shipped) -> None:
@@ -198,9 +200,12 @@ def _write(
     with closing(spec.open()) as log, closing(log.writer(f"tidegate.frames.{writer_id}")) as writer:
         if _marks(log).get(mark, -1) >= number:
             return
-        rows = _Rows(spec, log)
+        rows, info, router = FrameRows(spec, SystemClock()), log.describe(spec.topic), Router(log)
         for batch in chain([first], batches):
-            for partition, records in rows.by_partition(batch).items():
+            found: dict[TopicPartition, list[Row]] = {}
+            for row in rows.records(batch):
+                found.setdefault(router.route(info, row.key), []).append(row)
+            for partition, records in found.items():
                 writer.append(partition, to_batch(records))
         now = SystemClock().now()
         writer.append(MARKS, to_batch([Row(msgspec.json.encode(mark), str(number).encode(), now)]))
@@ -208,28 +213,25 @@ def _write(
     yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["number"])
 
 
-class _Rows:
-    """Rows of a frame as records, each with its partition."""
+class FrameRows:
+    """Rows of a frame as records."""
 
-    def __init__(self, spec: Shipped, log: Log) -> None:
+    def __init__(self, spec: Shipped, clock: Clock) -> None:
         self._topic = spec.declared()
         self._key, self._value = part_of(spec.key), part_of(spec.value)
-        self._info = log.describe(spec.topic)
-        self._router = Router(log)
-        self._clock = SystemClock()
+        self._clock = clock
 
-    def by_partition(self, batch: pa.RecordBatch) -> dict[TopicPartition, list[Row]]:
-        """The records of each partition, in their order."""
+    def records(self, batch: pa.RecordBatch) -> list[Row]:
+        """One for each row, in their order."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = turned(self._key.back, columns["key"].to_pylist())
         values = turned(self._value.back, columns["value"].to_pylist())
         times, headers = self._times(columns.get("timestamp"), len(keys)), columns.get("headers")
         pairs = [None] * len(keys) if headers is None else headers.to_pylist()
-        found: dict[TopicPartition, list[Row]] = {}
+        found: list[Row] = []
         for key, value, time, own in zip(keys, values, times, pairs, strict=True):
             named = [(pair["name"], pair["value"]) for pair in own or ()]
-            rows = encoded(self._topic, key, (value,), time, named)
-            found.setdefault(self._router.route(self._info, rows[0].key), []).extend(rows)
+            found += encoded(self._topic, key, (value,), time, named)
         return found
 
     def _times(self, column: Any, count: int) -> list[int]:

@@ -24,6 +24,7 @@ from tidegate.errors import StateError
 from tidegate.faultpoints import reach
 from tidegate.log.positions import Position
 
+CHECKPOINT = "checkpoint"
 _HEAD = b"tidegate-checkpoint 1"
 
 

@@ -87,7 +87,8 @@ class Environment:
         try:
             with in_our_words(folder):
                 self._env.reader_check()
-                self._check_whole()
+                self._check_undamaged()
+                _check_whole(self.folder, self._env)
                 self._databases = {name: self._database(name) for name in names}
         except BaseException:
             self.close()
@@ -172,14 +173,10 @@ class Environment:
             self._env.close()
             _open_here.discard(self.folder)
 
-    def _check_whole(self) -> None:
-        """A file that was cut short would end the process at the first read behind its end. One in which a
-        damaged row was found before is not trusted again."""
+    def _check_undamaged(self) -> None:
+        """One in which a damaged row was found before is not trusted again."""
         if (self.folder / DAMAGED).exists():
             raise StateError("corrupt-state", "a damaged row was found in it", "it is rebuilt from the log")
-        wanted = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-        if (self.folder / "data.mdb").stat().st_size < wanted:
-            raise StateError("corrupt-state", "the state's file is cut short", "it is rebuilt from the log")
 
     def _database(self, name: bytes) -> Any:
         try:
@@ -198,7 +195,12 @@ class ReadOnlyEnvironment:
             raise StateError("opened-twice", "this process runs the task itself", "ask its stores")
         with in_our_words(folder):
             self._env: Any = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
-            self.txn: Any = self._env.begin()
+            try:
+                _check_whole(folder, self._env)
+                self.txn: Any = self._env.begin()
+            except BaseException:
+                self._env.close()
+                raise
 
     def damaged(self) -> None:
         """Nothing to remember: who only looks changes nothing."""
@@ -230,6 +232,13 @@ class ReadOnlyEnvironment:
     def close(self) -> None:
         self.txn.abort()
         self._env.close()
+
+
+def _check_whole(folder: Path, env: Any) -> None:
+    """A file that was cut short would end the process at the first read behind its end."""
+    wanted = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    if (folder / "data.mdb").stat().st_size < wanted:
+        raise StateError("corrupt-state", "the state's file is cut short", "it is rebuilt from the log")
 
 
 def is_open_here(folder: Path) -> bool:

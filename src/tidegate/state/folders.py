@@ -10,11 +10,15 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from tidegate.errors import StateError
 from tidegate.log.positions import TaskId
+from tidegate.state.checkpoint import CHECKPOINT, CheckpointFile
 from tidegate.state.environment import is_open_here
+
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class TaskFolder:
@@ -63,21 +67,38 @@ def claim(home: Path) -> TaskFolder:
 
 def remove_older(folder: TaskFolder) -> None:
     """Delete the folders before this one that nobody holds any more."""
-    for number in sorted(_numbers(folder.path.parent)):
-        path = folder.path.with_name(str(number))
-        if number >= int(folder.path.name) or is_open_here(path):
-            continue
-        handle = _try_lock(path)
-        if handle is not None:
-            shutil.rmtree(path, ignore_errors=True)
-            _lock_file(path).unlink(missing_ok=True)
-            os.close(handle)
+    for number in sorted(number for number in _numbers(folder.path.parent) if number < int(folder.path.name)):
+        older = take_unheld(folder.path.with_name(str(number)))
+        if older is not None:
+            _throw_away(older.path, ignore_errors=True)
+            _lock_file(older.path).unlink(missing_ok=True)
+            older.release()
+
+
+def take_unheld(path: Path) -> TaskFolder | None:
+    """A folder that nobody holds, in this process or another; None if somebody does. Never waits."""
+    handle = None if is_open_here(path) else _try_lock(path)
+    return None if handle is None else TaskFolder(path, handle, None)
+
+
+def remove(folder: TaskFolder) -> None:
+    """Delete a folder, while its lock is ours, and the lock file after it. Raises OSError if that fails."""
+    _throw_away(folder.path)
+    _lock_file(folder.path).unlink(missing_ok=True)
 
 
 def empty(folder: TaskFolder) -> None:
     """Throw away what the folder holds."""
-    shutil.rmtree(folder.path, ignore_errors=True)
+    _throw_away(folder.path, ignore_errors=True)
     folder.path.mkdir(parents=True, exist_ok=True)
+
+
+def _throw_away(path: Path, *, ignore_errors: bool = False) -> None:
+    """The checkpoint goes first: after a crash in between it would tell of rows that are gone."""
+    if not path.is_symlink():
+        with suppress(OSError) if ignore_errors else nullcontext():
+            CheckpointFile(path / CHECKPOINT).delete()
+    shutil.rmtree(path, ignore_errors=ignore_errors)
 
 
 def _claimed(path: Path, handle: int, held: Path | None) -> TaskFolder:
@@ -96,7 +117,7 @@ def _lock_file(path: Path) -> Path:
 def _try_lock(path: Path) -> int | None:
     """The handle of the lock, or None if it is held. A lock file that was deleted meanwhile is no lock."""
     while True:
-        handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(_lock_file(path), _LOCK_FLAGS, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

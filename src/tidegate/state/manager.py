@@ -27,7 +27,7 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log
 from tidegate.state.builder import BuiltStore, StoreBuilder
 from tidegate.state.changelog import to_records
-from tidegate.state.checkpoint import Checkpoint, CheckpointFile
+from tidegate.state.checkpoint import CHECKPOINT, Checkpoint, CheckpointFile
 from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
 from tidegate.state.moment import Moment
@@ -299,7 +299,7 @@ class StateManager:
         }
 
     def checkpoint_file(self) -> CheckpointFile:
-        return CheckpointFile(self.folder / "checkpoint")
+        return CheckpointFile(self.folder / CHECKPOINT)
 
     def _checkpoint(self, name: str) -> Checkpoint:
         return Checkpoint(

@@ -64,10 +64,19 @@ class Driver:
         on_error: OnError = "stop",
         batches: bool = True,
         limits: Limits | None = None,
+        spark: Any = None,
     ) -> None:
+        """`spark` is a session for the DataFrame stages of the app; the log is a file then."""
         self._topology = app.build()
+        if self._topology.stages() and spark is None:
+            raise ConfigError(
+                "no-session", f"app {app.id!r} has DataFrame stages", "give a session: Driver(app, spark=...)"
+            )
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
+        self._spark = spark
+        self._stages: list[Any] = []
         self.clock = clock or ManualClock()
-        self.log: Log = log or SqliteLog(clock=self.clock)
+        self.log: Log = log or SqliteLog(self._folder / "log.db" if spark else None, clock=self.clock)
         self._own_log = log is None
         self._app = app
         self._partitions = partitions
@@ -75,7 +84,6 @@ class Driver:
         self._on_error = on_error
         self._batches = batches
         self._limits = limits or Limits(sync=False)
-        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
         self._host = "host-0"
         self._hosts = 1
         self._faults = Faults()
@@ -192,6 +200,8 @@ class Driver:
             busy = sum(len(slot.tasks) for slot in self._open) < len(run.tasks())
             for slot in list(self._open):
                 busy |= self._turn(slot)
+            for stage in self._stages:
+                busy |= stage.turn()
             idle = 0 if busy else idle + 1
 
     def _turn(self, slot: Slot) -> bool:
@@ -214,6 +224,10 @@ class Driver:
             batches=self._batches,
         )
         self._open = run.slots(self._folder / self._host, self._slots, self._limits, self._listener)
+        if self._spark is not None:
+            from tidegate.spark.stages import open_stages  # the only place that needs Spark
+
+            self._stages = open_stages(self._spark, run)
         self._run = run
         return run
 

@@ -47,6 +47,12 @@ class Topology:
     def subtopologies(self) -> list[Subtopology]:
         return [subtopology for component in self.components for subtopology in component.subtopologies]
 
+    def stages(self) -> list[tuple[Subtopology, Node]]:
+        """The subtopologies that Spark runs as DataFrame stages, each with the node that reads its result."""
+        home = {node: sub for sub in self.subtopologies() for node in sub.nodes}
+        frames = (node for node in self.nodes.values() if node.kind is Kind.FRAME)
+        return [(home[node.parents[0]], node) for node in frames]
+
 
 def build_graph(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
     """Cut checked nodes into components and subtopologies."""

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     MERGE = "merge"
     BRANCH = "branch"
     REPARTITION = "repartition"
+    FRAME = "frame"
     AGGREGATE = "aggregate"
     JOIN = "join"
     PROCESS = "process"
@@ -42,7 +43,7 @@ class Kind(StrEnum):
     TABLE_SINK = "table sink"
 
 
-INTERNAL = (Kind.REPARTITION, Kind.TABLE_GROUP)
+INTERNAL = (Kind.REPARTITION, Kind.TABLE_GROUP, Kind.FRAME)
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
 
 

@@ -1,0 +1,204 @@
+"""A term: one epoch of a driver, with its slots and stages.
+
+Each has a thread, which starts its job again and again until the term is over. A driver that plans anew ends
+one term and begins the next, under a higher epoch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from tidegate.clock import Clock
+from tidegate.errors import TidegateError, first_line
+from tidegate.log.protocol import Log
+from tidegate.runtime.assign import assign
+from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.stage import Stage
+from tidegate.runtime.start import Run
+from tidegate.runtime.status import Failure, Landing
+from tidegate.runtime.takeover import Claim, ask_to_stop
+from tidegate.runtime.view import View
+
+TICK_SECONDS = 0.1
+
+
+class Launcher(Protocol):
+    """Where slots run."""
+
+    def launch(self, order: SlotOrder) -> None:
+        """Run a slot's job; returns when it has ended, raises if it failed."""
+        ...
+
+    def run_stage(self, stage: Stage, number: int, epoch: int, writer: str, stopped: threading.Event) -> None:
+        """Run a DataFrame stage until it is stopped; raises if it failed. Its number is below 0."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """End the job of a slot or a stage without asking it."""
+        ...
+
+    def room(self) -> int:
+        """How many slots there is room for now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long things may take, and how often they may fail."""
+
+    landing_seconds: float = 60.0
+    stop_seconds: float = 8.0
+    failures: int = 5
+    within_seconds: float = 60.0
+    back_off_seconds: float = 0.2
+    longest_back_off_seconds: float = 5.0
+    gone_seconds: float = 60.0
+    """After that a slot that does not land again is gone for good."""
+    new_plan_stop_seconds: float = 5.0
+    between_plans_seconds: float = 60.0
+
+
+class Term:
+    """The slots and stages of one claim."""
+
+    def __init__(
+        self,
+        run: Run,
+        log: Log,
+        launcher: Launcher,
+        order: Callable[[Claim, int, int], SlotOrder],
+        claim: Claim,
+        count: int,
+        clock: Clock,
+        patience: Patience,
+        view: View,
+    ) -> None:
+        self.claim = claim
+        self.count = count
+        self.fatal: TidegateError | None = None
+        """What keeps the driver itself from writing."""
+        self._run = run
+        self._log = log
+        self._launcher = launcher
+        self._order = order
+        self._clock = clock
+        self._patience = patience
+        self._view = view
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: dict[int, threading.Thread] = {}
+        self._begun: dict[int, tuple[int, float]] = {}
+        self._left_out: set[int] = set()
+
+    def start_slots(self) -> None:
+        for slot in range(self.count):
+            self._start(slot, partial(self._launch, slot))
+
+    def plan(self, landed: Mapping[int, Landing]) -> None:
+        """Step 5 of the start. A slot that did not land in time is not waited for."""
+        for slot in set(self._threads) - set(landed):
+            self._left_out.add(slot)
+            self._launcher.cancel(slot)
+        self.count = len(landed)
+        given = assign([task for _, task in self._run.tasks()], landed)
+        hosts = {slot: landing.host for slot, landing in landed.items()}
+        with self._lock:
+            self._run.append_first_positions(self.claim.writer)
+            self.claim.write_plan(given, hosts, self._run.stages(), self._clock.now())
+        self._view.plans += 1
+
+    def start_stages(self) -> None:
+        for index, stage in enumerate(self._run.stages()):
+            number = -1 - index
+            self._start(number, partial(self._run_stage, stage, number))
+
+    def gone(self) -> set[int]:
+        """Slots that started again and did not land for long."""
+        since = time.monotonic() - self._patience.gone_seconds
+        landed = {slot: landing.attempt for slot, landing in list(self._view.landings.items())}
+        return {
+            slot
+            for slot, (attempt, at) in list(self._begun.items())
+            if slot not in self._left_out and at < since and landed.get(slot, 0) < attempt
+        }
+
+    def end(self, seconds: float, meanwhile: Callable[[], None]) -> None:
+        """Ask the slots to finish and wait; then end what is left."""
+        self._over.set()
+        epoch = self.claim.epoch
+        ask_to_stop(self._log, self._run.manifest.app, f"{epoch}", self._clock.now(), epoch)
+        deadline = time.monotonic() + seconds
+        for thread in self._threads.values():
+            while thread.is_alive() and time.monotonic() < deadline:
+                meanwhile()
+                thread.join(TICK_SECONDS / 2)
+        for number, thread in self._threads.items():
+            if thread.is_alive():
+                self._launcher.cancel(number)
+                thread.join(2.0)
+
+    # --- threads --------------------------------------------------------------------------------------
+
+    def _start(self, number: int, once: Callable[[int], None]) -> None:
+        kind = "slot" if number >= 0 else "stage"
+        thread = threading.Thread(
+            target=self._keep, args=(number, once), name=f"tidegate-{kind}-{abs(number)}", daemon=True
+        )
+        self._threads[number] = thread
+        thread.start()
+
+    def _keep(self, number: int, once: Callable[[int], None]) -> None:
+        """Start the job of a slot or a stage again and again, each time as a new attempt."""
+        attempt, wait = 0, self._patience.back_off_seconds
+        while not self._over.is_set() and number not in self._left_out:
+            attempt += 1
+            began = time.monotonic()
+            try:
+                once(attempt)
+            except _FatalError:
+                return
+            except Exception as error:  # noqa: BLE001 - counted, and told by the budget
+                self._note(number, attempt, error)
+            else:
+                if self._over.is_set() or number in self._left_out:
+                    return
+            self._view.restarts += 1
+            if time.monotonic() - began > self._patience.within_seconds:
+                wait = self._patience.back_off_seconds
+            self._over.wait(wait)
+            wait = min(2 * wait, self._patience.longest_back_off_seconds)
+
+    def _launch(self, slot: int, attempt: int) -> None:
+        try:
+            with self._lock:
+                self.claim.begin_attempt(slot, attempt, self._clock.now())
+        except TidegateError as error:
+            self.fatal = self.fatal or error
+            raise _FatalError from error
+        self._begun[slot] = attempt, time.monotonic()
+        self._launcher.launch(self._order(self.claim, slot, attempt))
+
+    def _run_stage(self, stage: Stage, number: int, attempt: int) -> None:  # noqa: ARG002 - it needs none
+        writer = self.claim.stage_writer_id(stage)
+        self._launcher.run_stage(stage, number, self.claim.epoch, writer, self._over)
+
+    def _note(self, number: int, attempt: int, error: Exception) -> None:
+        """A job that failed, perhaps without telling why: it was killed, or never began."""
+        if isinstance(error, TidegateError):
+            said = error.code, error.message, error.hint
+        else:
+            said = (
+                "slot-lost",
+                f"slot {number} ended: {first_line(error)}",
+                "see the cluster's log of the job",
+            )
+        self._view.note(Failure(self.claim.epoch, number, attempt, *said))
+
+
+class _FatalError(Exception):
+    """The driver itself cannot write any more; the error is kept."""

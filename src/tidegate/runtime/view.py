@@ -1,0 +1,61 @@
+"""What a driver knows of its slots: for itself, and for whoever looks on."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned
+
+
+@dataclass(slots=True)
+class View:
+    """Of one run. Numbers of slots are their own; those below 0 are stages."""
+
+    landings: dict[int, Landing] = field(default_factory=dict)
+    numbers: dict[int, Numbers] = field(default_factory=dict)
+    failures: deque[tuple[float, Failure]] = field(default_factory=lambda: deque(maxlen=100))
+    warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=100))
+    restarts: int = 0
+    plans: int = 0
+    records: int = 0
+
+    def take(self, told: Landing | Numbers | Failure | Warned | Ended) -> None:
+        """What a slot told."""
+        match told:
+            case Landing():
+                self.landings[told.slot] = told
+            case Numbers():
+                self.numbers[told.slot] = told
+            case Failure():
+                self._take_failure(told)
+            case Warned():
+                self.warnings.append(told)
+            case Ended():
+                self.records += told.records
+
+    def note(self, failure: Failure) -> None:
+        """How a job ended, as it looked from outside: what the slot itself told counts more."""
+        if not any(_same(one, failure) for _, one in list(self.failures)):
+            self.failures.append((time.monotonic(), failure))
+
+    def recent_failures(self, seconds: float) -> list[Failure]:
+        since = time.monotonic() - seconds
+        return [failure for at, failure in list(self.failures) if at >= since]
+
+    def next_term(self) -> None:
+        """The slots are others from here on."""
+        self.landings.clear()
+        self.numbers.clear()
+
+    def _take_failure(self, failure: Failure) -> None:
+        for index, (at, one) in enumerate(self.failures):
+            if _same(one, failure):
+                self.failures[index] = at, failure
+                return
+        self.failures.append((time.monotonic(), failure))
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    return (one.epoch, one.slot, one.attempt) == (other.epoch, other.slot, other.attempt)

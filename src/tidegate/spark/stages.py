@@ -1,0 +1,215 @@
+"""DataFrame stages on a session: batch after batch, each one Spark job.
+
+The driver reads where the stage stands and takes what is committed behind that. Executors read it, the user's
+function makes a frame of it, and one task writes the rows with the new position (`runtime.stage`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyspark.sql.types as spark
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.clock import Clock, ManualClock
+from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError, first_line
+from tidegate.log.positions import Position, read_positions
+from tidegate.log.protocol import Log
+from tidegate.runtime.control import read_control
+from tidegate.runtime.on_error import in_user_code
+from tidegate.runtime.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
+from tidegate.runtime.start import Run
+from tidegate.runtime.takeover import ROLE
+from tidegate.spark.spark_types import part_of
+from tidegate.spark.topic_source import Shipped, Span, read_span
+from tidegate.spark.write import PLACE, FrameRows, written_columns
+from tidegate.topology.graph import Topology
+from tidegate.types import Offset, TopicPartition
+
+PURGE_SECONDS = 30.0
+TOLD = "result string, code string, message string, hint string"
+
+
+class StageRunner:
+    """One stage of one epoch of an app."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        log: Log,
+        place: tuple[str, str],
+        app: str,
+        stage: Stage,
+        epoch: int,
+        writer: str,
+        group: str,
+        clock: Clock,
+    ) -> None:
+        """`place` is the log's URL and the folder that it is relative to; `group` names its Spark jobs."""
+        self._session = session
+        self._log = log
+        self._app = app
+        self._stage = stage
+        self._epoch = epoch
+        self._writer = writer
+        self._group = group
+        self._clock = clock
+        source, result = stage.source, stage.result
+        self._reads = Shipped(*place, stage.reads, True, source.key, source.value, internal=True)  # type: ignore[arg-type]
+        self._writes = Shipped(*place, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
+        self._position: Position | None = None
+        self._purge_due = time.monotonic() + PURGE_SECONDS
+
+    def turn(self) -> bool:
+        """One batch, if there is anything. Whether there was."""
+        if self._position is None:
+            self._position = read_positions(self._log, self._app)[self._stage.task]
+        if time.monotonic() >= self._purge_due:
+            self._purge(self._position)
+        spans = next_spans(self._log, self._stage, self._position)
+        if not spans:
+            return False
+        stage = self._stage
+        order = StageOrder(
+            self._app,
+            stage.name,
+            stage.task,
+            self._epoch,
+            ROLE,
+            self._writer,
+            stage.reads,
+            stage.writes,
+            self._clock.now(),
+            spans,
+        )
+        if self._run(order) is Result.WRITTEN:
+            at = {stage.reads: {**self._position.sources[stage.reads], **order.end}}
+            self._position = msgspec.structs.replace(self._position, sources=at)
+        else:
+            self._position = None
+        return True
+
+    def _run(self, order: StageOrder) -> Result:
+        records = sum(end - start for start, end in order.spans.values())
+        self._session.sparkContext.setJobGroup(
+            self._group,
+            f"tidegate {self._app}: stage {self._stage.name}, {records} records",
+            interruptOnCancel=True,
+        )
+        frame = self._made(self._frame(order))
+        places = [name for name in PLACE if name in frame.columns]
+        task = partial(_write, msgspec.msgpack.encode(order), self._writes.as_text())
+        told = frame.repartition(1).sortWithinPartitions(*places or ["key"]).mapInArrow(task, TOLD).collect()
+        if not told:  # Spark runs no task for a frame that it knows to be empty
+            return write_stage(self._log, order, [])
+        if told[0]["code"]:
+            raise LogError(told[0]["code"], told[0]["message"], told[0]["hint"])
+        return Result(told[0]["result"])
+
+    def _frame(self, order: StageOrder) -> DataFrame:
+        """The records of a batch, read by as many tasks as there are partitions with some."""
+        spans = [Span(number, *span) for number, span in sorted(order.spans.items())]
+        schema = self._reads.schema()
+        task = partial(_read, self._reads.as_text(), schema, spans)
+        return self._session.range(0, len(spans), 1, len(spans)).mapInArrow(task, schema)
+
+    def _made(self, frame: DataFrame) -> DataFrame:
+        where = f"stage {self._stage.name!r}"
+        try:
+            made = self._stage.result.functions["function"](frame)
+        except TidegateError:
+            raise
+        except Exception as error:
+            raise in_user_code(error, f"{where}: ", self._stage.task.generation) from error
+        if not isinstance(made, DataFrame):
+            raise UserCodeError(
+                "user-code", f"{where}: its function gave a {type(made).__name__}", "return a DataFrame"
+            )
+        return written_columns(made, self._writes, place=True)
+
+    def _purge(self, position: Position) -> None:
+        """What the stage has behind it is of no use to anybody else."""
+        self._purge_due = time.monotonic() + PURGE_SECONDS
+        for number, offset in position.sources[self._stage.reads].items():
+            self._log.purge(TopicPartition(self._stage.reads, number), Offset(offset))
+
+
+def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
+    """The stages of an app whose plan is written, as it says; for the driver of `tidegate.testing`."""
+    app, log = run.manifest.app, run.log
+    plan = read_control(log, app).plan(ROLE)
+    writers = {stage.name: stage.writer for stage in plan.stages}
+    path = getattr(log, "path", None)
+    if path is None:
+        raise ConfigError(
+            "log-in-memory", "a log in memory is seen by this process alone", "use one with a file"
+        )
+    place = (f"sqlite:///{path}", "/")
+    return [
+        StageRunner(
+            session,
+            log,
+            place,
+            app,
+            stage,
+            plan.epoch,
+            writers[stage.name],
+            f"tidegate-{app}-test",
+            run.setting.clock,
+        )
+        for stage in run.stages()
+    ]
+
+
+def check_stages(topology: Topology) -> None:
+    """Raise for types of a stage that have no place in a frame."""
+    for _, node in topology.stages():
+        for one in (topology.nodes[node.parents[0]], node):
+            for serde in (one.key, one.value):
+                part_of(serde)  # type: ignore[arg-type]
+
+
+def as_told(error: Exception, stage: Stage) -> TidegateError:
+    """What a batch raised: our own errors as they are, whatever else in one line."""
+    if isinstance(error, TidegateError):
+        return error
+    hint = "mend its function; --debug shows all that Spark says"
+    return UserCodeError("stage-failed", f"stage {stage.name!r}: {first_line(error)}", hint)
+
+
+def _read(
+    text: str, schema: spark.StructType, spans: list[Span], rows: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: the records of some partitions."""
+    for batch in rows:
+        for number in batch.column(0).to_pylist():
+            yield from read_span(text, schema, spans[number])
+
+
+def _write(order: bytes, text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: the one task that writes a batch. Our own errors are told, not raised: Spark would try
+    again, and wrap them."""
+    spec, found = Shipped.of_text(text), msgspec.msgpack.decode(order, type=StageOrder)
+    rows = FrameRows(spec, ManualClock(found.now))
+    result, failure = "", ("", "", "")
+    try:
+        with closing(spec.open()) as log:
+            result = write_stage(log, found, (_placed(rows, batch) for batch in batches))
+    except TidegateError as error:
+        failure = (error.code, error.message, error.hint)
+    columns = [pa.array([one], pa.string()) for one in (result, *failure)]
+    yield pa.RecordBatch.from_arrays(columns, names=["result", "code", "message", "hint"])
+
+
+def _placed(rows: FrameRows, batch: pa.RecordBatch) -> list[StageRow]:
+    """The rows of a batch, each with where it comes from if it says so."""
+    columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+    nothing = [None] * batch.num_rows
+    partitions, offsets = (columns[name].to_pylist() if name in columns else nothing for name in PLACE)
+    return [StageRow(*one) for one in zip(rows.records(batch), partitions, offsets, strict=True)]
