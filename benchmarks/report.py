@@ -28,10 +28,11 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One number. `target` says in words what was promised of it; None where nothing was."""
+    """One number, None where it could not be measured. `target` says in words what was promised of it; None
+    where nothing was."""
 
     name: str
-    value: float
+    value: float | None
     unit: str
     target: str | None = None
     holds: bool | None = None
@@ -63,6 +64,10 @@ class Report:
         """A number that should stay under the target."""
         self.results.append(Result(name, value, unit, f"< {target:g}", value < target))
 
+    def missing(self, name: str, unit: str, target: str, why: str) -> None:
+        """A number that could not be measured: its target is not reached, and the result says why."""
+        self.results.append(Result(f"{name} ({why})", None, unit, target, holds=False))
+
     def as_json(self) -> str:
         """The one object that `--json` prints."""
         results = [asdict(result) for result in self.results]
@@ -78,7 +83,8 @@ class Report:
         table.add_column("holds")
         for result in self.results:
             holds = "" if result.holds is None else "[green]yes" if result.holds else "[bold red]NO"
-            table.add_row(result.name, shown(result.value), result.unit, result.target or "", holds)
+            value = "not measured" if result.value is None else shown(result.value)
+            table.add_row(result.name, value, result.unit, result.target or "", holds)
         return table
 
 

@@ -102,6 +102,9 @@ class Threads:
     def room(self) -> int:
         return self.rooms
 
+    def cores(self) -> int:
+        return self.rooms + 1
+
     def cancel(self, number: int) -> None:
         self.cancelled[number].set()
 

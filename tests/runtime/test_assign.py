@@ -39,6 +39,13 @@ def test_a_host_that_holds_everything_does_not_get_everything() -> None:
     assert [len(mine) for mine in given_.values()] == [3, 3]
 
 
+def test_of_the_tasks_that_find_no_room_those_go_elsewhere_that_have_state_there() -> None:
+    """A worker was lost and came back: the other one holds everything by now."""
+    everything = {f"t{number}": 100 for number in range(6)}
+    given_ = assign(TASKS, {0: landing(0, "a", **everything), 1: landing(1, "b", t0=60, t1=60, t3=60)})
+    assert given_ == {0: [TASKS[2], TASKS[4], TASKS[5]], 1: [TASKS[0], TASKS[1], TASKS[3]]}
+
+
 @given(
     st.lists(st.dictionaries(st.sampled_from(range(6)), st.integers(0, 3)), min_size=1, max_size=8),
     st.integers(0, 6),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -148,6 +149,38 @@ def test_records_that_pass_are_never_run_one_by_one(declare: Callable[[App], Non
         assert slot.processed >= 12
         assert [task.batches_taken_apart for task in slot.tasks] == [0] * len(slot.tasks)
         slot.close()
+
+
+@pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
+def test_batches_above_and_below_what_is_small_give_the_same_bytes(declare: Callable[[App], None]) -> None:
+    def outcome(small: int) -> Any:
+        app = App("app")
+        declare(app)
+        clock = ManualClock()
+        with closing(SqliteLog(clock=clock)) as log, TemporaryDirectory() as folder:
+            run = prepare(app, log, clock, partitions=1, on_error="skip")
+            connection = Connection(log, partitions=1, clock=clock)
+            [slot] = replace(run, setting=replace(run.setting, small_batch=small)).slots(Path(folder), 1)
+            for turn, count in enumerate((1, 9, 2, 30, 10, 3)):
+                connection.send(NUMBERS, "abcd"[turn % 4], *(number % 6 + 1 for number in range(count)))
+                while slot.turn() or slot.restoring:
+                    slot.commit()
+            slot.close()
+            written = [
+                name for name in log.names() if not name.endswith(("-positions", "-control", "-status"))
+            ]
+            return {name: everything(log, name) for name in written}
+
+    assert outcome(10) == outcome(0) == outcome(1_000)
+
+
+def everything(log: SqliteLog, topic: str) -> list[Any]:
+    partition = TopicPartition(topic, 0)
+    return [
+        row
+        for batch in read_between(log, partition, 0, log.ends([partition])[partition])
+        for row in rows_of(batch)
+    ]
 
 
 def test_keys_with_headers_of_their_own_come_out_the_same_both_ways() -> None:

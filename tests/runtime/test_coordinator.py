@@ -208,6 +208,7 @@ def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Flee
                 raise InterruptedError("no core")
 
         launcher.before = wait_for_ever
+        launcher.rooms = 1
         assert driver.claim is not None
         driver.claim.begin_attempt(2, 2, 1)  # its job ends, and the next one never begins
         fleet.wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
@@ -217,6 +218,7 @@ def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Flee
         assert (plan.epoch, len(plan.slots), driver.view.plans) == (2, 2, 2)
         assert sorted(task.partition for slot in plan.slots for task in slot.tasks) == [0, 0, 1, 1, 2, 2]
         lost.set()
+        launcher.rooms = 3
         send(fleet, 60, 30)
         fleet.wait_for(lambda: fleet.counts() == expected(90))
         assert driver.state is State.RUNNING

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.spark.cluster import Cluster
 from tests.spark.test_cluster import (
     COUNTS,
     EXAMPLE,
+    KEPT_COUNTS,
     LINES,
     TOML,
     Command,
@@ -28,6 +31,7 @@ from tidegate.config import Config, load_config
 from tidegate.runtime.control import read_control
 from tidegate.runtime.status import Landing, Numbers
 from tidegate.runtime.takeover import ROLE
+from tidegate.state.manager import Limits
 from tidegate.types import TopicPartition
 
 HASTY = """
@@ -56,24 +60,33 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
-def test_tasks_of_a_lost_worker_move_and_come_back_with_it(tmp_path: Path, cluster: Cluster) -> None:
+def says(run: Command, what: str) -> bool:
+    return bool(run.said) and what in run.said[-1]
+
+
+@pytest.mark.skipif(not os.environ.get("TIDEGATE_SOAK"), reason="a minute and a half: make soak")
+def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_back(
+    tmp_path: Path, cluster: Cluster
+) -> None:
     shutil.copy(EXAMPLE, tmp_path)
-    (tmp_path / "tidegate.toml").write_text(TOML.format(master=cluster.url))
+    all_cores = TOML.replace('"spark.cores.max" = "3"', "")
+    (tmp_path / "tidegate.toml").write_text(all_cores.format(master=cluster.url))
     (tmp_path / "hasty.py").write_text(HASTY)
     config: Config = load_config(environ={}, folder=tmp_path)
     with tidegate.connect(config=config) as log:
         log.send(LINES, "k", "the first")
+        log.log.create(KEPT_COUNTS)
         feeder = Feeder(config)
         run = Command(config, program=[sys.executable, "hasty.py"])
         try:
-            run.wait_until("plan 1, 3 slots")
+            wait_for(lambda: says(run, "3 slots"), 120)
             goes_on(log)
+            time.sleep(2 * Limits().commit_seconds)  # so that there is state to come back to
             cluster.workers[0].close()
-            run.wait_until("plan 2, 1 slots", 120)
+            wait_for(lambda: says(run, "1 slots"), 120)
             goes_on(log)
-            before = sum(landing.attempt == 1 for landing in told(log, Landing))
             cluster.workers[0] = cluster.start_worker(1)
-            run.wait_until("plan 3, 3 slots", 120)
+            wait_for(lambda: says(run, "3 slots"), 120)
             goes_on(log)
             assert rises_by_one(log)
         finally:
@@ -83,18 +96,14 @@ def test_tasks_of_a_lost_worker_move_and_come_back_with_it(tmp_path: Path, clust
             run.close()
         assert code == 0
         assert rises_by_one(log)
-        assert before < sum(landing.attempt == 1 for landing in told(log, Landing))
         plan = read_control(log.log, "wordcount").plan(ROLE)
-        hosts = {str(task): slot.host for slot in plan.slots for task in slot.tasks}
-        newest = max(landing.epoch for landing in told(log, Landing))
-        held = {
-            task: landing.host
-            for landing in told(log, Landing)
-            if landing.epoch == newest and landing.host == "worker-1"
-            for task in landing.folders
-        }
-        assert held, "the state of the lost worker was found again"
-        assert any(hosts[task] == host for task, host in held.items()), "a task returned to its state"
-        restored = {one.slot: one.to_restore for one in told(log, Numbers) if one.epoch == newest}
+        landings = [landing for landing in told(log, Landing) if landing.epoch == plan.epoch]
+        assert {"worker-1", "worker-2"} == {landing.host for landing in landings}
+        for slot in plan.slots:
+            for task in map(str, slot.tasks):
+                most = max(landing.folders.get(task, 0) for landing in landings)
+                here = next(landing for landing in landings if landing.slot == slot.slot)
+                assert here.folders.get(task, 0) == most, "each task is where most of its state lies"
+        restored = {one.slot: one.to_restore for one in told(log, Numbers) if one.epoch == plan.epoch}
         changelog = [TopicPartition("wordcount-counts-changelog", number) for number in range(4)]
-        assert sum(restored.values()) < sum(log.log.ends(changelog).values())
+        assert sum(restored.values()) < sum(log.log.ends(changelog).values()) / 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -18,6 +20,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.processes import python_workers
 
 import tidegate
 from tidegate.config import Config, load_config
@@ -31,6 +34,7 @@ from tidegate.testing import Driver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
+CYCLES = 50
 
 
 @pytest.fixture
@@ -170,6 +174,42 @@ def test_a_stop_is_committed_and_gone_within_ten_seconds(start: Start, log: Conn
     finished(run, 10)
     assert time.monotonic() - began < 10
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidegate-slot")]
+
+
+def test_starts_and_stops_leak_nothing(start: Start, log: Connection) -> None:
+    """I15: threads, files and Python workers after many are those after a few."""
+    module = importlib.import_module("wordcount")
+
+    def cycle(number: int) -> None:
+        log.send(module.LINES, "k", f"word{number}")
+        run = start("wordcount:app")
+        wait_for(lambda: f"word{number}" in log.rows(module.COUNTS))
+        run.stop()
+        finished(run, 10)
+
+    for number in range(4):
+        cycle(number)
+    before = held()
+    for number in range(4, CYCLES):
+        cycle(number)
+    after = held()
+    assert after["files"] <= before["files"] + 2
+    assert after["threads"] <= before["threads"] + 2
+    assert after["workers"] <= before["workers"] + 1
+    assert after["folders"] <= before["folders"]
+    assert len(log.rows(module.COUNTS)) == CYCLES
+
+
+def held() -> dict[str, int]:
+    """What this process and its Spark hold."""
+    gc.collect()
+    made = [path for path in Path(tempfile.gettempdir()).glob("tidegate-*") if path.is_dir()]
+    return {
+        "files": len(list(Path("/proc/self/fd").iterdir())),
+        "threads": threading.active_count(),
+        "workers": len(python_workers()),
+        "folders": len(made),
+    }
 
 
 def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config, log: Connection) -> None:

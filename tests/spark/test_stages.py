@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from tests.spark.processes import python_workers
 
 import tidegate
 from tidegate import App, TableTopic, Topic
@@ -123,22 +124,6 @@ def test_the_same_on_slots_to_the_end_of_what_there_is(
     assert run.state is State.STOPPED
     check_placed(list(log.read(module.PLACED)), sent)
     assert log.rows(module.SALES) == expected(sent)
-
-
-def python_workers() -> list[int]:
-    """Python processes of Spark that run a task now: children of its daemon."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError, ValueError):
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ")
-                if b"pyspark.daemon" in command:
-                    daemons.add(int(folder.name))
-                    parents[int(folder.name)] = int(
-                        (folder / "stat").read_text().rsplit(")", 1)[1].split()[1]
-                    )
-    return [pid for pid, parent in parents.items() if parent in daemons]
 
 
 def test_ten_kills_at_random_moments_lose_nothing_and_repeat_nothing(

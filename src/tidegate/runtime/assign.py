@@ -11,23 +11,26 @@ from tidegate.runtime.status import Landing
 def assign(tasks: Sequence[TaskId], landings: Mapping[int, Landing]) -> dict[int, list[TaskId]]:
     """Each task to a slot, no slot with more than one task above another's share.
 
-    A task goes to a slot on the host that holds most of its state, unless that slot is full; those without
-    state, and those that found no room, go to the emptiest slots. Same input, same answer.
+    A task goes to a slot on the host that holds most of its state, unless that slot is full: then to where
+    there is most of it among the others. Who would lose most by going elsewhere chooses first. Same input,
+    same answer.
     """
     share = -(-len(tasks) // len(landings))
     given: dict[int, list[TaskId]] = {slot: [] for slot in sorted(landings)}
-    homeless: list[TaskId] = []
     held = {task: _held(task, landings) for task in tasks}
-    for task in sorted(tasks, key=lambda task: (-max(held[task].values()), task)):
-        most = max(held[task].values())
-        there = [slot for slot in given if held[task][slot] == most and len(given[slot]) < share]
-        if most < 0 or not there:
-            homeless.append(task)
-        else:
-            given[min(there, key=lambda slot: (len(given[slot]), slot))].append(task)
-    for task in sorted(homeless):
-        given[min(given, key=lambda slot: (len(given[slot]), slot))].append(task)
+    loss = {task: _loss(held[task], landings) for task in tasks}
+    for task in sorted(tasks, key=lambda task: (-loss[task], -max(held[task].values()), task)):
+        mine = held[task]
+        free = [slot for slot in given if len(given[slot]) < share]
+        given[min(free, key=lambda slot: (-mine[slot], len(given[slot]), slot))].append(task)
     return {slot: sorted(mine) for slot, mine in given.items()}
+
+
+def _loss(held: Mapping[int, int], landings: Mapping[int, Landing]) -> int:
+    """How much less of a task's state there is on the second best host."""
+    best = max(held, key=lambda slot: held[slot])
+    elsewhere = [held[slot] for slot in held if landings[slot].host != landings[best].host]
+    return held[best] - max(elsewhere, default=-1)
 
 
 def _held(task: TaskId, landings: Mapping[int, Landing]) -> dict[int, int]:

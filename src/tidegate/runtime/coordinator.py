@@ -74,6 +74,7 @@ class Coordinator:
         self._term: Term | None = None
         self._planned_at = 0.0
         self._look_at = 0.0
+        self._room = 0
         self.state = State.STARTING
         self.error: TidegateError | None = None
         self.view = View()
@@ -190,11 +191,13 @@ class Coordinator:
         self._look_at = now + LOOK_FOR_ROOM_SECONDS
         left = term.count - len(term.gone())
         if 0 < left < term.count:
-            return left
+            return self._most(left if self._wanted else min(left, self._launcher.room()))
         if now < self._planned_at + self._patience.between_plans_seconds:
             return None
-        room = self._launcher.room()
-        more = self._most(min(self._wanted or room, room))
+        before, self._room = self._room, self._launcher.room()
+        if self._room != before:  # executors come one after the other
+            return None
+        more = self._most(min(self._wanted or self._room, self._room))
         return more if more > term.count else None
 
     def _most(self, slots: int) -> int:

@@ -28,6 +28,8 @@ class Setting:
     on_error: str = "stop"
     batches: bool = True
     """Whether chains that allow it run over whole batches; the results are the same."""
+    small_batch: int = 0
+    """Fewer records than this are quicker one by one."""
     staging: Mapping[str, TopicInfo] = field(default_factory=dict)
     """Of a replay: the topic in which the rows of a table topic wait, by the name of the table topic."""
 

@@ -148,7 +148,7 @@ class SlotJob:
             slot.turn(wait=max(0.0, min(left, IDLE_SECONDS)), until=due)
             if time.monotonic() >= due:
                 slot.commit()
-                due = time.monotonic() + interval
+                due = max(due + interval, time.monotonic() + interval / 2)
                 if due > purge_due:
                     slot.purge()
                     purge_due = due + PURGE_SECONDS

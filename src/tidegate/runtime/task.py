@@ -254,9 +254,10 @@ class StreamTask:
         self._moved = True
 
     def _process_batch(self, whole: WholeBatches, batch: pa.RecordBatch) -> None:
-        """All at once; if anything fails, or only tells the time, one by one."""
+        """All at once; one by one if they are few, one fails, or one only tells the time."""
         [partition] = self._next
-        if self._sources[partition.topic].internal and any_time_only(batch.column(4)):
+        small = batch.num_rows < self._setting.small_batch
+        if small or (self._sources[partition.topic].internal and any_time_only(batch.column(4))):
             self._one_by_one(partition, batch)
             return
         self._begin()

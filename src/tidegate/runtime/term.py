@@ -43,7 +43,11 @@ class Launcher(Protocol):
         ...
 
     def room(self) -> int:
-        """How many slots there is room for now."""
+        """How many slots there is room for now; some cores stay free."""
+        ...
+
+    def cores(self) -> int:
+        """How many slots could run now at all."""
         ...
 
 
@@ -58,7 +62,7 @@ class Patience:
     back_off_seconds: float = 0.2
     longest_back_off_seconds: float = 5.0
     gone_seconds: float = 60.0
-    """After that a slot that does not land again is gone for good."""
+    """After so much silence a slot for which there is no core is gone for good."""
     new_plan_stop_seconds: float = 5.0
     between_plans_seconds: float = 60.0
 
@@ -92,7 +96,6 @@ class Term:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
-        self._begun: dict[int, tuple[int, float]] = {}
         self._left_out: set[int] = set()
 
     def start_slots(self) -> None:
@@ -118,14 +121,11 @@ class Term:
             self._start(number, partial(self._run_stage, stage, number))
 
     def gone(self) -> set[int]:
-        """Slots that started again and did not land for long."""
+        """Slots that say nothing for long, if there are not enough cores for all. With enough of them a slot
+        is only busy, and comes back by itself."""
         since = time.monotonic() - self._patience.gone_seconds
-        landed = {slot: landing.attempt for slot, landing in list(self._view.landings.items())}
-        return {
-            slot
-            for slot, (attempt, at) in list(self._begun.items())
-            if slot not in self._left_out and at < since and landed.get(slot, 0) < attempt
-        }
+        silent = {slot for slot, at in self._view.heard.items() if at < since and slot not in self._left_out}
+        return silent if silent and self._launcher.cores() < self.count else set()
 
     def end(self, seconds: float, meanwhile: Callable[[], None]) -> None:
         """Ask the slots to finish and wait; then end what is left."""
@@ -180,7 +180,6 @@ class Term:
         except TidegateError as error:
             self.fatal = self.fatal or error
             raise _FatalError from error
-        self._begun[slot] = attempt, time.monotonic()
         self._launcher.launch(self._order(self.claim, slot, attempt))
 
     def _run_stage(self, stage: Stage, number: int, attempt: int) -> None:  # noqa: ARG002 - it needs none

@@ -17,12 +17,15 @@ class View:
     numbers: dict[int, Numbers] = field(default_factory=dict)
     failures: deque[tuple[float, Failure]] = field(default_factory=lambda: deque(maxlen=100))
     warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=100))
+    heard: dict[int, float] = field(default_factory=dict)
+    """When each slot last told anything."""
     restarts: int = 0
     plans: int = 0
     records: int = 0
 
     def take(self, told: Landing | Numbers | Failure | Warned | Ended) -> None:
         """What a slot told."""
+        self.heard[told.slot] = time.monotonic()
         match told:
             case Landing():
                 self.landings[told.slot] = told
@@ -48,6 +51,7 @@ class View:
         """The slots are others from here on."""
         self.landings.clear()
         self.numbers.clear()
+        self.heard.clear()
 
     def _take_failure(self, failure: Failure) -> None:
         for index, (at, one) in enumerate(self.failures):

@@ -68,6 +68,9 @@ class SparkLauncher:
     def room(self) -> int:
         return room_for_slots(self._session, stages=self._stages)
 
+    def cores(self) -> int:
+        return int(self._session.sparkContext.defaultParallelism)
+
     def _group(self, number: int) -> str:
         kind = f"slot-{number}" if number >= 0 else f"stage-{-number}"
         return f"tidegate-{self._app}-{kind}"

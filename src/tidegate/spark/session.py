@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,6 +16,8 @@ from tidegate.errors import ConfigError, first_line
 
 OLDEST_JAVA = 17
 SPARE_TOKENS = 2
+EXECUTORS_SECONDS = 20.0
+SETTLED_SECONDS = 2.0
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
 _OURS = {
     "spark.ui.enabled": "false",
@@ -52,7 +55,26 @@ def start_session(
             "does the master answer? tidegate doctor looks at what Spark needs",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
+    if cores is None and slots is None:
+        _await_executors(session)
     return session, slots
+
+
+def _await_executors(session: SparkSession) -> None:
+    """Executors come one after the other: wait until no more do, but not for long."""
+    deadline = time.monotonic() + EXECUTORS_SECONDS
+    cores, since = 0, time.monotonic()
+    while time.monotonic() < deadline and time.monotonic() < since + SETTLED_SECONDS:
+        now = _registered(session)
+        if now != cores or not now:
+            cores, since = now, time.monotonic()
+        time.sleep(0.1)
+
+
+def _registered(session: SparkSession) -> int:
+    """How many executors there are; the driver counts itself."""
+    context: Any = session.sparkContext
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def check_session(session: Any) -> None:
