@@ -17,7 +17,7 @@ from typing import IO, TypeVar
 
 import msgspec
 import pytest
-from tests.spark.cluster import Cluster
+from tests.spark.cluster import QUICK, Cluster
 
 import tidegate
 from tidegate import TableTopic, Topic
@@ -49,6 +49,8 @@ master = "{master}"
 "spark.executor.memory" = "1g"
 "spark.executor.cores" = "1"
 "spark.cores.max" = "3"
+"spark.driver.extraJavaOptions" = "{quick}"
+"spark.executor.extraJavaOptions" = "{quick}"
 "spark.network.timeout" = "10s"
 "spark.network.timeoutInterval" = "5s"
 "spark.executor.heartbeatInterval" = "1s"
@@ -66,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def config(tmp_path: Path, cluster: Cluster) -> Config:
     for example in (EXAMPLE, ORDERS_EXAMPLE):
         shutil.copy(example, tmp_path)
-    (tmp_path / "tidegate.toml").write_text(TOML.format(master=cluster.url))
+    (tmp_path / "tidegate.toml").write_text(TOML.format(master=cluster.url, quick=QUICK))
     return load_config(environ={}, folder=tmp_path)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.spark.cluster import Cluster
+from tests.spark.cluster import QUICK, Cluster
 from tests.spark.test_cluster import (
     COUNTS,
     EXAMPLE,
@@ -70,7 +70,7 @@ def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_
 ) -> None:
     shutil.copy(EXAMPLE, tmp_path)
     all_cores = TOML.replace('"spark.cores.max" = "3"', "")
-    (tmp_path / "tidegate.toml").write_text(all_cores.format(master=cluster.url))
+    (tmp_path / "tidegate.toml").write_text(all_cores.format(master=cluster.url, quick=QUICK))
     (tmp_path / "hasty.py").write_text(HASTY)
     config: Config = load_config(environ={}, folder=tmp_path)
     with tidegate.connect(config=config) as log:
