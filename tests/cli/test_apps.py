@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -94,6 +95,42 @@ def test_run_without_a_name_needs_one_in_the_settings(run: Run) -> None:
 def test_a_missing_source_is_told_before_spark_starts(run: Run) -> None:
     run("topics", "create", "other")
     assert run("run", f"{NAME}:app", "--json", code=1).json["error"]["code"] == "no-such-topic"
+
+
+def unchanged(run: Run, *arguments: str, code: str) -> None:
+    """The run is refused by name, in a few words, and the log is as it was."""
+    run("topics", "create", "lines")
+    before = run("topics", "list", "--json").json
+    error = run("run", f"{NAME}:app", *arguments, "--json", code=1).json["error"]
+    assert (error["code"], bool(error["hint"])) == (code, True)
+    assert len(error["message"]) < 200
+    assert run("topics", "list", "--json").json == before
+
+
+def test_a_missing_java_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    unchanged(run, code="no-java")
+
+
+def test_a_java_that_is_too_old_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "old" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    unchanged(run, code="old-java")
+
+
+def test_a_master_that_does_not_answer_is_told_at_once(run: Run) -> None:
+    with closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
+        unchanged(run, "--master", f"spark://127.0.0.1:{one.getsockname()[1]}", code="no-spark")
+
+
+def test_speculation_is_refused_before_spark_starts(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "tidegate.toml").write_text('[spark.conf]\n"spark.speculation" = "true"\n')
+    unchanged(run, code="speculation")
 
 
 def test_settings_reach_an_app_that_takes_them(run: Run, tmp_path: Path) -> None:

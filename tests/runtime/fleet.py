@@ -119,7 +119,12 @@ class Fleet:
         self.connection = Connection(log, partitions=3, clock=SystemClock(), owned=False)
 
     def driver(
-        self, slots: int | None = 2, *, until_caught_up: bool = False, patience: Patience = QUICK
+        self,
+        slots: int | None = 2,
+        *,
+        until_caught_up: bool = False,
+        patience: Patience = QUICK,
+        one_machine: bool = False,
     ) -> tuple[Coordinator, Threads]:
         run = prepare(self.app(), self.log, SystemClock(), partitions=3)
         launcher = Threads(self.app, self.log)
@@ -151,6 +156,7 @@ class Fleet:
             SystemClock(),
             patience=patience,
             until_caught_up=caught_up,
+            one_machine=one_machine,
         )
         return made, launcher
 

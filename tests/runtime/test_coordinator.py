@@ -16,6 +16,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime import coordinator
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import Patience, State
 from tidegate.runtime.order import SlotOrder
@@ -162,6 +163,18 @@ def test_no_slot_that_lands_is_an_error_by_name(fleet: Fleet) -> None:
     with pytest.raises(LogError) as error:
         driver.run()
     assert error.value.code == "no-landing"
+
+
+def test_slots_on_other_machines_are_refused_where_the_log_lies_on_one(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "machine_name", lambda: "another")
+    driver, launcher = fleet.driver(one_machine=True)
+    with pytest.raises(LogError) as error:
+        driver.run()
+    assert error.value.code == "log-on-one-machine"
+    assert read_control(fleet.log, "wordcount").plan(ROLE).slots == []
+    assert launcher.launched
 
 
 def test_a_writer_of_the_last_plan_is_fenced_before_new_slots_open_tasks(fleet: Fleet) -> None:

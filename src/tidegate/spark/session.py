@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,6 +19,7 @@ from tidegate.errors import ConfigError, first_line
 
 OLDEST_JAVA = 17
 SPARE_TOKENS = 2
+MASTER_SECONDS = 5.0
 EXECUTORS_SECONDS = 20.0
 SETTLED_SECONDS = 2.0
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
@@ -36,8 +40,10 @@ def start_session(
     On a local master slots = real cores, and the master has two tokens more for stages and queries.
     """
     java_version()
+    _check_conf(settings.get("conf", {}))
     master = str(settings.get("master", "local[*]"))
     cores = _local_cores(master)
+    _check_master(master)
     conf = {**_OURS, **{str(key): str(value) for key, value in settings.get("conf", {}).items()}}
     if cores is not None:
         slots = slots or cores
@@ -85,13 +91,27 @@ def check_session(session: Any) -> None:
             "this is a Spark Connect session, which cannot run slots",
             "start tidegate where a classic session runs, such as spark-submit",
         )
-    conf = session.sparkContext.getConf()
-    if conf.get("spark.speculation", "false").lower() == "true":
+    _check_conf({"spark.speculation": session.sparkContext.getConf().get("spark.speculation", "false")})
+
+
+def _check_conf(conf: Mapping[str, Any]) -> None:
+    if str(conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigError(
             "speculation",
             "spark.speculation is on: Spark would start slots twice",
             "set spark.speculation to false",
         )
+
+
+def _check_master(master: str) -> None:
+    """A standalone master that does not answer costs Spark a minute to notice."""
+    if not master.startswith("spark://"):
+        return
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host, int(port)), MASTER_SECONDS):
+            return
+    raise ConfigError("no-spark", f"no master answers at {master}", "start it, or check host and port")
 
 
 def room_for_slots(session: SparkSession, *, stages: bool = False) -> int:
