@@ -116,6 +116,7 @@ class Fleet:
         self.log = log
         self.folder = folder
         self.app = app
+        self.commit_interval_ms = 20
         self.connection = Connection(log, partitions=3, clock=SystemClock(), owned=False)
 
     def driver(
@@ -143,7 +144,7 @@ class Fleet:
                 slot=slot,
                 attempt=attempt,
                 writer=claim.writer_id(slot),
-                commit_interval_ms=20,
+                commit_interval_ms=self.commit_interval_ms,
                 pinned=caught_up.as_plain() if caught_up else None,
             )
 
@@ -174,9 +175,9 @@ class Fleet:
             yield made, launcher
 
     @contextmanager
-    def during(self, made: Coordinator) -> Iterator[None]:
+    def during(self, made: Coordinator, name: str | None = None) -> Iterator[None]:
         """The driver in a thread, stopped at the end."""
-        thread = threading.Thread(target=_quietly, args=(made,))
+        thread = threading.Thread(target=_quietly, args=(made,), name=name)
         thread.start()
         try:
             yield
@@ -184,6 +185,11 @@ class Fleet:
             made.stop()
             thread.join(15)
             assert not thread.is_alive()
+
+    def prepared(self) -> Log:
+        """The log, with everything in it that the app needs."""
+        prepare(self.app(), self.log, SystemClock(), partitions=3)
+        return self.log
 
     def counts(self) -> dict[str, int]:
         return self.connection.rows(COUNTS)

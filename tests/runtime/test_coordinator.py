@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.runtime.fleet import COUNTS, LINES, QUICK, Fleet, wordcount
+from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
 
 from tidegate import names
 from tidegate.clock import SystemClock
@@ -22,7 +20,7 @@ from tidegate.runtime.coordinator import Patience, State
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.slot import RECORDS_PER_TURN
 from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.types import TopicPartition
 
 pytestmark = pytest.mark.slow
@@ -205,66 +203,3 @@ def test_positions_and_topics_of_an_app_are_written_by_its_plan_before_any_slot_
     fleet.catch_up()
     assert names.status("wordcount") in fleet.log.names()
     assert read_control(fleet.log, "wordcount").epoch(ROLE) == 1
-
-
-def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Fleet) -> None:
-    """Its host is lost: the job waits for a core that never comes."""
-    send(fleet, 0, 30)
-    patience = replace(QUICK, gone_seconds=0.5, new_plan_stop_seconds=2)
-    with fleet.running(slots=3, patience=patience) as (driver, launcher):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
-        lost = threading.Event()
-
-        def wait_for_ever(order: SlotOrder) -> None:
-            if order.slot == 2 and order.epoch == 1 and order.attempt > 1:
-                lost.wait(20)
-                raise InterruptedError("no core")
-
-        launcher.before = wait_for_ever
-        launcher.rooms = 1
-        assert driver.claim is not None
-        driver.claim.begin_attempt(2, 2, 1)  # its job ends, and the next one never begins
-        fleet.wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
-        send(fleet, 30, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(60))
-        plan = read_control(fleet.log, "wordcount").plan(ROLE)
-        assert (plan.epoch, len(plan.slots), driver.view.plans) == (2, 2, 2)
-        assert sorted(task.partition for slot in plan.slots for task in slot.tasks) == [0, 0, 1, 1, 2, 2]
-        lost.set()
-        launcher.rooms = 3
-        send(fleet, 60, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(90))
-        assert driver.state is State.RUNNING
-
-
-def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
-    send(fleet, 0, 30)
-    patience = replace(QUICK, between_plans_seconds=1.0)
-    driver, launcher = fleet.driver(None, patience=patience)
-    launcher.rooms = 1
-    with fleet.during(driver):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
-        assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 1
-        launcher.rooms = 3
-        fleet.wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
-        fleet.wait_for(lambda: len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 3)
-        send(fleet, 30, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(60))
-        launcher.rooms = 1
-        send(fleet, 60, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(90))
-        assert (driver.epoch, driver.view.plans) == (2, 2), "slots that run stay where they are"
-    assert driver.state is State.STOPPED
-
-
-def test_a_driver_that_was_taken_over_while_it_planned_anew_ends(fleet: Fleet) -> None:
-    driver, launcher = fleet.driver(None, patience=replace(QUICK, between_plans_seconds=0.2))
-    launcher.rooms = 1
-    with fleet.during(driver):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
-        claim = take_over(fleet.log, "wordcount", 1, SystemClock())
-        launcher.rooms = 2
-        fleet.wait_for(lambda: driver.state is State.FAILED)
-        assert isinstance(driver.error, FencedError)
-        assert read_control(fleet.log, "wordcount").epoch(ROLE) == claim.epoch
-        claim.close()

@@ -89,8 +89,10 @@ class Prepared:
         rows = self.all_written()
         return [row for row in rows if not is_time_only(row.headers)]
 
-    def all_written(self) -> list[ReadRow]:
-        partitions = [TopicPartition(self.stage.writes, number) for number in range(self.stage.partitions)]
+    def all_written(self, *numbers: int) -> list[ReadRow]:
+        """Of some partitions, or of all."""
+        chosen = numbers or range(self.stage.partitions)
+        partitions = [TopicPartition(self.stage.writes, number) for number in chosen]
         ends = self.log.ends(partitions)
         return [
             row
@@ -200,6 +202,25 @@ def test_rows_tell_where_they_come_from_and_time_goes_on_behind(fleet: Fleet) ->
     assert [row.timestamp for row in told] == [1_039] * 3
     numbers = sorted(origin.sequence for row in prepared.all_written() if (origin := origin_of(row.headers)))
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_rows_of_several_partitions_come_in_the_order_of_time(fleet: Fleet) -> None:
+    """A backlog: partition after partition, those behind would take most of it for late."""
+    prepared = Prepared(fleet)
+    order = prepared.order()
+    assert len(order.spans) == 3
+    prepared.write(order)
+    for number in range(prepared.stage.partitions):
+        rows = [row for row in prepared.all_written(number) if not is_time_only(row.headers)]
+        times = [origin.time for row in rows if (origin := origin_of(row.headers))]
+        assert times == sorted(times)
+        places: dict[str, list[int]] = {}
+        for row in rows:
+            origin = origin_of(row.headers)
+            assert origin is not None
+            place, _, offset = origin.position.rpartition("/")
+            places.setdefault(place, []).append(int(offset))
+        assert all(offsets == sorted(offsets) for offsets in places.values())
 
 
 def test_a_row_without_a_key_is_refused_and_nothing_is_written(fleet: Fleet) -> None:

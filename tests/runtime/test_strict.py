@@ -48,9 +48,11 @@ NOTHING = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
 
 @dataclass(frozen=True)
 class Outcome:
-    """Every record of every output partition as bytes, every store, and the fold of every changelog."""
+    """Every record of every output partition as bytes, those of internal ones in any order, every store, and
+    the fold of every changelog."""
 
     outputs: dict[str, list[Any]]
+    internal: dict[str, list[Any]]
     stores: dict[str, list[Any]]
     changelogs: dict[str, dict[bytes, Any]]
 
@@ -227,6 +229,11 @@ def replay(declare: Callable[[App], None], seed: int, folder: Path, crash: float
                 task.close()
         return Outcome(
             {str(tp): outputs(log, tp) for name in run.manifest.sinks for tp in all_of(log, name)},
+            {
+                str(tp): sorted(map(repr, outputs(log, tp)))
+                for name in run.manifest.internal.values()
+                for tp in all_of(log, name)
+            },
             {name: sorted(rows) for name, rows in found.items()},
             folds,
         )

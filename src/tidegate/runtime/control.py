@@ -74,6 +74,8 @@ class Stop(msgspec.Struct, frozen=True):
     """Asks the slots of an epoch, and of all before it, to finish."""
 
     epoch: int
+    for_new_plan: bool = False
+    """Whether the driver goes on under the next epoch."""
 
 
 def control_topic(app: str) -> TopicSpec:
@@ -114,10 +116,13 @@ class Control:
         """The last plan of a role; epoch 0 before the first."""
         return self._get(f"plan/{role}", Plan) or Plan(0)
 
+    def stop(self, role: str) -> Stop:
+        """The newest stop; of epoch 0 before the first."""
+        return self._get(f"stop/{role}", Stop) or Stop(0)
+
     def stopped(self, role: str) -> int:
         """Slots of this epoch and below shall stop."""
-        found = self._get(f"stop/{role}", Stop)
-        return found.epoch if found else 0
+        return self.stop(role).epoch
 
     def _get(self, key: str, kind: type[S]) -> S | None:
         raw = self.entries.get(key)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from enum import Enum
 
 from tidegate.clock import Clock
@@ -23,7 +24,7 @@ from tidegate.runtime.control import ControlFollower
 from tidegate.runtime.host import machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import Run
-from tidegate.runtime.status import Failure, StatusFollower
+from tidegate.runtime.status import Failure, StatusFollower, Warned
 from tidegate.runtime.takeover import ROLE, Claim, take_over
 from tidegate.runtime.term import TICK_SECONDS, Launcher, Patience, Term
 from tidegate.runtime.view import View
@@ -74,7 +75,7 @@ class Coordinator:
         self._term: Term | None = None
         self._planned_at = 0.0
         self._look_at = 0.0
-        self._room = 0
+        self._room = self._unfilled = 0
         self.state = State.STARTING
         self.error: TidegateError | None = None
         self.view = View()
@@ -101,7 +102,10 @@ class Coordinator:
                 term = self._begin(claim, slots, status, control)
                 slots = self._follow(term, status, control)
                 if slots:
-                    self._end(status, self._patience.new_plan_stop_seconds)
+                    self._end(status, self._patience.new_plan_stop_seconds, for_new_plan=True)
+                    control.poll()
+                    if self._must_stop(control):
+                        break
                     claim = claim.renew(self._log, self._clock)
         except BaseException as error:
             self.state = State.FAILED
@@ -111,14 +115,13 @@ class Coordinator:
         finally:
             if self.state is not State.FAILED:
                 self.state = State.STOPPING
-            self._end(status, self._patience.stop_seconds)
+            with ExitStack() as closing:
+                for one in (status, control, claim):
+                    if one is not None:
+                        closing.callback(one.close)
+                self._end(status, self._patience.stop_seconds)
             if self.state is State.STOPPING:
                 self.state = State.STOPPED
-            status.close()
-            if control is not None:
-                control.close()
-            if claim is not None:
-                claim.close()
 
     def stop(self) -> None:
         """Ask for the end; `run` returns when everything is committed and closed. From any thread."""
@@ -142,8 +145,10 @@ class Coordinator:
         term.start_slots()
         self._await_landings(term, status, control)
         if not self._stop_asked.is_set():
+            self._unfilled = self._launcher.room() if len(self.view.landings) < slots else 0
             term.plan(dict(self.view.landings))
             term.start_stages()
+            self._warn_of_stages(term)
         self._planned_at = time.monotonic()
         self.state = State.RUNNING
         return term
@@ -153,6 +158,8 @@ class Coordinator:
         while len(self.view.landings) < term.count and not self._stop_asked.is_set():
             self._read(status, TICK_SECONDS)
             self._check(term, control)
+            if self._must_stop(control):
+                self._stop_asked.set()
             if time.monotonic() > deadline:
                 break
         if not self.view.landings and not self._stop_asked.is_set():
@@ -174,7 +181,7 @@ class Coordinator:
         while not self._stop_asked.is_set():
             self._read(status, TICK_SECONDS)
             self._check(term, control)
-            if control.now.stopped(ROLE) >= self.epoch:
+            if self._must_stop(control):
                 return None
             if self._caught_up is not None and self._caught_up.reached():
                 return None
@@ -197,17 +204,29 @@ class Coordinator:
         before, self._room = self._room, self._launcher.room()
         if self._room != before:  # executors come one after the other
             return None
+        if self._room <= self._unfilled:  # it was there last time too, and somebody else has it
+            return None
         more = self._most(min(self._wanted or self._room, self._room))
         return more if more > term.count else None
 
     def _most(self, slots: int) -> int:
         return max(1, min(slots, len(self._run.tasks())))
 
-    def _end(self, status: StatusFollower, seconds: float) -> None:
-        if self._term is None:
-            return
-        self._term.end(seconds, lambda: self._read(status, 0.0))
-        self._read(status, 0.0)
+    def _must_stop(self, control: ControlFollower) -> bool:
+        """Whether somebody asked for the end: here, or through the control topic."""
+        stop = control.now.stop(ROLE)
+        return self._stop_asked.is_set() or (stop.epoch >= self.epoch and not stop.for_new_plan)
+
+    def _end(self, status: StatusFollower, seconds: float, *, for_new_plan: bool = False) -> None:
+        if self._term is not None:
+            self._term.end(seconds, lambda: self._read(status, 0.0), for_new_plan=for_new_plan)
+
+    def _warn_of_stages(self, term: Term) -> None:
+        """A stage without a core waits, and nobody would know why."""
+        cores = self._launcher.cores()
+        if self._run.stages() and cores <= term.count:
+            told = f"slots use all {cores} cores, and stages wait for one"
+            self.view.take(Warned(self.epoch, -1, 0, "no-core-for-stages", told, "lower --slots"))
 
     # --- what is known --------------------------------------------------------------------------------
 

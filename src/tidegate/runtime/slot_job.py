@@ -36,6 +36,8 @@ from tidegate.types import TopicPartition
 
 BEAT_SECONDS = 1.0
 IDLE_SECONDS = 0.02
+LOOK_SECONDS = 0.5
+"""How often the control topic is read, however seldom there are commits."""
 PURGE_SECONDS = 30.0
 MAKE_ROOM_AFTER_SECONDS = 60.0
 """By then all tasks that were given to this host hold their folders."""
@@ -140,12 +142,13 @@ class SlotJob:
     def _loop(self, slot: Slot, control: ControlFollower) -> Iterator[None]:
         interval = self._order.commit_interval_ms / 1000
         due = time.monotonic() + interval
+        look = time.monotonic() + min(interval, LOOK_SECONDS)
         purge_due = time.monotonic() + PURGE_SECONDS
         room_due = time.monotonic() + MAKE_ROOM_AFTER_SECONDS
         sleep_ms = self._longest_sleep()
         while True:
-            left = due - time.monotonic()
-            slot.turn(wait=max(0.0, min(left, IDLE_SECONDS)), until=due)
+            now = time.monotonic()
+            slot.turn(wait=max(0.0, min(due - now, IDLE_SECONDS)), until=min(due, look))
             if time.monotonic() >= due:
                 slot.commit()
                 due = max(due + interval, time.monotonic() + interval / 2)
@@ -155,18 +158,22 @@ class SlotJob:
                 if due > room_due:
                     self._clean_up(Room(self._clock.now(), sleep_ms, self._order.state_budget_bytes))
                     room_due = due + MAKE_ROOM_SECONDS
-                control.poll()
-                if self._superseded_by(control.now):
-                    return
-                if self._must_end(control.now):
-                    reach("slot.7")
-                    self._records = slot.processed
-                    slot.purge()
-                    slot.close()
-                    return
-                if self._beats():
-                    self._tell_numbers(slot)
-                    yield
+            if time.monotonic() < look:
+                continue
+            look = time.monotonic() + min(interval, LOOK_SECONDS)
+            control.poll()
+            if self._superseded_by(control.now):
+                return
+            if self._must_end(control.now):
+                reach("slot.7")
+                self._records = slot.processed
+                slot.commit()
+                slot.purge()
+                slot.close()
+                return
+            if self._beats():
+                self._tell_numbers(slot)
+                yield
 
     # --- the host's folders ---------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
 RECORDS_PER_BATCH = 100_000
+ROWS_AT_ONCE = 10_000
 NO_TIME = -1
 
 
@@ -120,8 +121,7 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
             return Result.BEFORE if past else Result.VOID
         reach("stage.4")
         batch = _Batch(log, order, position)
-        for some in rows:
-            batch.append(writer, some)
+        batch.append(writer, [row for some in rows for row in some])
         reach("stage.5")
         batch.tell_time(writer)
         reach("stage.6")
@@ -131,6 +131,13 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
         writer.commit()
         reach("stage.8")
     return Result.WRITTEN
+
+
+class _Origin(NamedTuple):
+    """Where a row comes from, and the stream time there."""
+
+    place: str
+    time: int
 
 
 class _Batch:
@@ -149,20 +156,26 @@ class _Batch:
         }
 
     def append(self, writer: Writer, rows: Iterable[StageRow]) -> None:
+        """In the order of stream time, and of offsets within a partition, where it never goes back. Partition
+        after partition would be quicker, but those behind would see the time of a backlog run ahead with the
+        first one, and take the others' records for late."""
+        timed = [(self._origin(partition, offset), row) for row, partition, offset in rows]
+        timed.sort(key=lambda one: one[0].time)
         found: dict[int, list[Row]] = {}
-        for row, partition, offset in rows:
+        for origin, row in timed:
             if row.key is None:
                 raise SerdeError(
                     "null-key",
                     f"the stage {self._order.name!r} gave a row without a key",
                     "give every row a key, or filter those that have none",
                 )
-            place, time = self._origin(partition, offset)
-            headers = (*row.headers, self._owner, self._numbered(place, time))
+            headers = (*row.headers, self._owner, self._numbered(origin.place, origin.time))
             target = partition_for(row.key, self._count)
             found.setdefault(target, []).append(Row(row.key, row.value, row.timestamp, headers))
         for number, some in found.items():
-            writer.append(TopicPartition(self._order.writes, number), to_batch(some))
+            for at in range(0, len(some), ROWS_AT_ONCE):
+                part = to_batch(some[at : at + ROWS_AT_ONCE])
+                writer.append(TopicPartition(self._order.writes, number), part)
 
     def tell_time(self, writer: Writer) -> None:
         """A row may have gone to none of the partitions, and the time goes on behind them all."""
@@ -187,20 +200,21 @@ class _Batch:
         self._sequence += 1
         return origin_header(place, str(self._order.task), self._sequence, max(time, 0))
 
-    def _origin(self, partition: int | None, offset: int | None) -> tuple[str, int]:
+    def _origin(self, partition: int | None, offset: int | None) -> _Origin:
         """Of a row that does not say where it comes from, only the time before the batch is known."""
+        unknown = _Origin("-", self._known_before)
         if partition is None or offset is None:
-            return "-", self._known_before
-        return self._origins.get(partition, {}).get(offset, ("-", self._known_before))
+            return unknown
+        return self._origins.get(partition, {}).get(offset, unknown)
 
-    def _read(self, log: Log, number: int, start: int, end: int) -> Mapping[int, tuple[str, int]]:
+    def _read(self, log: Log, number: int, start: int, end: int) -> Mapping[int, _Origin]:
         """The origin of each record, with the stream time that it brought about."""
         partition = TopicPartition(self._order.reads, number)
-        found: dict[int, tuple[str, int]] = {}
+        found: dict[int, _Origin] = {}
         for batch in read_between(log, partition, start, end):
             origins = origin_columns(partition, batch)
             times = pc.cumulative_max(origins.times, start=self._times.get(number, NO_TIME)).to_pylist()
             each = zip(batch.column(0).to_pylist(), origins.positions.to_pylist(), times, strict=True)
-            found |= {offset: (place, time) for offset, place, time in each}
+            found |= {offset: _Origin(place, time) for offset, place, time in each}
             self._times[number] = times[-1]
         return found

@@ -124,22 +124,27 @@ def fence(log: Log, writers: Sequence[str]) -> None:
             opened.close()
 
 
-def ask_to_stop(log: Log, app: str, who: str, now: int, epoch: int | None = None) -> int:
+def ask_to_stop(
+    log: Log, app: str, who: str, now: int, epoch: int | None = None, *, for_new_plan: bool = False
+) -> int:
     """Ask the slots of an epoch, or of the one in force, to finish. Under the caller's own writer id.
 
     A driver that ends names its own epoch: somebody else may have taken over meanwhile. A stop never goes
-    back to an older epoch.
+    back to an older epoch, and one that is meant to end the app is not taken for that of a new plan.
     """
     writer = log.writer(f"{names.driver_id(app, ROLE)}.stop.{who}")
     try:
-        control = read_control(log, app)
-        named = control.epoch(ROLE) if epoch is None else epoch
-        if control.stopped(ROLE) < named:
-            write_control(writer, app, {f"stop/{ROLE}": Stop(named)}, now)
-            writer.commit()
+        while True:
+            control = read_control(log, app)
+            named = control.epoch(ROLE) if epoch is None else epoch
+            before = control.stop(ROLE)
+            if before.epoch < named or (before.epoch == named and before.for_new_plan and not for_new_plan):
+                write_control(writer, app, {f"stop/{ROLE}": Stop(named, for_new_plan)}, now)
+                writer.commit()
+            if epoch is not None or read_control(log, app).epoch(ROLE) == named:
+                return named
     finally:
         writer.close()
-    return named
 
 
 def _read_back(log: Log, app: str, epoch: int) -> None:

@@ -48,6 +48,7 @@ from tidegate.types import TopicPartition
 __all__ = ["Setting", "StreamTask"]
 
 BATCH_TURNS = 10
+NOWHERE = "-"  # where outputs of timers come from
 
 
 class StreamTask:
@@ -82,8 +83,9 @@ class StreamTask:
         self._sequence = 0
         self._sequence_before = 0
         self._moved = False
+        self._timers_left = False
         self._record: RawRecord | None = None
-        self._place = ""
+        self._place = NOWHERE
         self._chain: TaskChain | None = None
         self._sources: dict[str, Source] = {}
         self._merge: Merge | None = None
@@ -206,6 +208,7 @@ class StreamTask:
 
     def _fire(self, limit: int) -> int:
         wall = self.stream_time if self.replaying else self._setting.clock.now()
+        self._place = NOWHERE
         try:
             for timer, now in self._timers.due(self.stream_time, wall):
                 if not timer.cancelled:
@@ -217,6 +220,7 @@ class StreamTask:
         except Exception as error:
             raise in_user_code(error, f"{self.id}, a timer: ", self.id.generation) from error
         self._moved |= fired > 0
+        self._timers_left = fired >= limit
         return fired
 
     def _process(self, raw: RawRecord) -> None:
@@ -246,7 +250,7 @@ class StreamTask:
                 self._dead_letter(raw, told)
         else:
             if apart:
-                self._keep()
+                self.state.end_record()
         self._passed(raw)
 
     def _passed(self, raw: RawRecord) -> None:
@@ -268,7 +272,7 @@ class StreamTask:
             self.batches_taken_apart += 1
             self._one_by_one(partition, batch)
             return
-        self._keep()
+        self.state.end_record()
         self._times[partition] = self.state.moment.stream_time = time
         self.state.moment.timestamp = timestamp
         self._next[partition] = batch.column(0)[-1].as_py() + 1
@@ -296,9 +300,6 @@ class StreamTask:
         self.state.begin_record()
         self._outputs.begin_record()
         self._timers.begin_record()
-
-    def _keep(self) -> None:
-        self.state.end_record()
 
     def _take_back(self) -> None:
         self._sequence = self._sequence_before
@@ -351,9 +352,8 @@ class StreamTask:
 
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1
-        at = self._record
-        if not self._place:
-            self._place = "-" if at is None else f"{at.partition}/{at.offset}"
+        if not self._place and self._record is not None:
+            self._place = f"{self._record.partition}/{self._record.offset}"
         return origin_header(self._place, self._name, self._sequence, max(self.stream_time, 0))
 
     def writes_to(self, node: Node) -> Route | None:
@@ -370,9 +370,10 @@ class StreamTask:
         it once, at its end: nothing that it writes depends on when it commits."""
         now = self._setting.clock.now()
         strict = self._pinned is not None
-        if strict and not self.merge.done():
+        if strict and (self._timers_left or not self.merge.done()):
             return
         for target, owner, partition in self._teller.due(self.stream_time, now, at_once=strict):
+            self._place = NOWHERE
             headers = (owner, self._origin(), MARK)
             self._outputs.add_to(target, partition, self.stream_time, headers, now)
             self._moved = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -25,6 +26,7 @@ from tidegate.runtime.takeover import Claim, ask_to_stop
 from tidegate.runtime.view import View
 
 TICK_SECONDS = 0.1
+CANCEL_SECONDS = 2.0
 
 
 class Launcher(Protocol):
@@ -127,20 +129,24 @@ class Term:
         silent = {slot for slot, at in self._view.heard.items() if at < since and slot not in self._left_out}
         return silent if silent and self._launcher.cores() < self.count else set()
 
-    def end(self, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Ask the slots to finish and wait; then end what is left."""
+    def end(self, seconds: float, meanwhile: Callable[[], None], *, for_new_plan: bool) -> None:
+        """Ask the slots to finish and wait; then end what is left. Also if the log does not answer."""
         self._over.set()
-        epoch = self.claim.epoch
-        ask_to_stop(self._log, self._run.manifest.app, f"{epoch}", self._clock.now(), epoch)
-        deadline = time.monotonic() + seconds
-        for thread in self._threads.values():
-            while thread.is_alive() and time.monotonic() < deadline:
-                meanwhile()
-                thread.join(TICK_SECONDS / 2)
+        app, epoch = self._run.manifest.app, self.claim.epoch
+        with suppress(TidegateError):
+            ask_to_stop(self._log, app, f"{epoch}", self._clock.now(), epoch, for_new_plan=for_new_plan)
+        self._await(time.monotonic() + seconds, meanwhile)
         for number, thread in self._threads.items():
             if thread.is_alive():
                 self._launcher.cancel(number)
-                thread.join(2.0)
+        self._await(time.monotonic() + CANCEL_SECONDS, meanwhile)
+
+    def _await(self, deadline: float, meanwhile: Callable[[], None]) -> None:
+        for thread in self._threads.values():
+            while thread.is_alive() and time.monotonic() < deadline:
+                with suppress(TidegateError):
+                    meanwhile()
+                thread.join(TICK_SECONDS / 2)
 
     # --- threads --------------------------------------------------------------------------------------
 
@@ -155,7 +161,7 @@ class Term:
     def _keep(self, number: int, once: Callable[[int], None]) -> None:
         """Start the job of a slot or a stage again and again, each time as a new attempt."""
         attempt, wait = 0, self._patience.back_off_seconds
-        while not self._over.is_set() and number not in self._left_out:
+        while not self._has_ended(number):
             attempt += 1
             began = time.monotonic()
             try:
@@ -163,15 +169,19 @@ class Term:
             except _FatalError:
                 return
             except Exception as error:  # noqa: BLE001 - counted, and told by the budget
-                self._note(number, attempt, error)
-            else:
-                if self._over.is_set() or number in self._left_out:
+                if self._has_ended(number):  # we cancelled it ourselves
                     return
+                self._note(number, attempt, error)
+            if self._has_ended(number):
+                return
             self._view.restarts += 1
             if time.monotonic() - began > self._patience.within_seconds:
                 wait = self._patience.back_off_seconds
             self._over.wait(wait)
             wait = min(2 * wait, self._patience.longest_back_off_seconds)
+
+    def _has_ended(self, number: int) -> bool:
+        return self._over.is_set() or number in self._left_out
 
     def _launch(self, slot: int, attempt: int) -> None:
         try:

@@ -52,11 +52,12 @@ class TimeTeller:
         self, time: int, now: int, *, at_once: bool = False
     ) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
         """Ask once at each commit: target, owner header and partition of each time-only record to write. The
-        records that wait tell the time, too."""
+        records that wait tell the time, too; with `at_once` they do not count, since which of them still
+        wait depends on when there was a commit."""
         for (target, owner), told, at in zip(self._routes, self._told, self._at, strict=True):
             for partition, waiting in enumerate(target.waiting):
                 origin = origin_of(waiting.last_headers())
-                if origin is not None:
+                if origin is not None and not at_once:
                     told[partition] = max(told[partition], origin.time)
                 if time > told[partition] and (at_once or now >= at[partition] + EVERY_MS):
                     told[partition], at[partition] = time, now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -22,10 +23,12 @@ class View:
     restarts: int = 0
     plans: int = 0
     records: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, told: Landing | Numbers | Failure | Warned | Ended) -> None:
         """What a slot told."""
-        self.heard[told.slot] = time.monotonic()
+        if told.slot >= 0:
+            self.heard[told.slot] = time.monotonic()
         match told:
             case Landing():
                 self.landings[told.slot] = told
@@ -40,12 +43,14 @@ class View:
 
     def note(self, failure: Failure) -> None:
         """How a job ended, as it looked from outside: what the slot itself told counts more."""
-        if not any(_same(one, failure) for _, one in list(self.failures)):
-            self.failures.append((time.monotonic(), failure))
+        with self._lock:
+            if not any(_same(one, failure) for _, one in self.failures):
+                self.failures.append((time.monotonic(), failure))
 
     def recent_failures(self, seconds: float) -> list[Failure]:
         since = time.monotonic() - seconds
-        return [failure for at, failure in list(self.failures) if at >= since]
+        with self._lock:
+            return [failure for at, failure in self.failures if at >= since]
 
     def next_term(self) -> None:
         """The slots are others from here on."""
@@ -54,11 +59,12 @@ class View:
         self.heard.clear()
 
     def _take_failure(self, failure: Failure) -> None:
-        for index, (at, one) in enumerate(self.failures):
-            if _same(one, failure):
-                self.failures[index] = at, failure
-                return
-        self.failures.append((time.monotonic(), failure))
+        with self._lock:
+            for index, (at, one) in enumerate(self.failures):
+                if _same(one, failure):
+                    self.failures[index] = at, failure
+                    return
+            self.failures.append((time.monotonic(), failure))
 
 
 def _same(one: Failure, other: Failure) -> bool:

@@ -71,16 +71,10 @@ def _await_executors(session: SparkSession) -> None:
     deadline = time.monotonic() + EXECUTORS_SECONDS
     cores, since = 0, time.monotonic()
     while time.monotonic() < deadline and time.monotonic() < since + SETTLED_SECONDS:
-        now = _registered(session)
+        now = cores_of(session)
         if now != cores or not now:
             cores, since = now, time.monotonic()
         time.sleep(0.1)
-
-
-def _registered(session: SparkSession) -> int:
-    """How many executors there are; the driver counts itself."""
-    context: Any = session.sparkContext
-    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def check_session(session: Any) -> None:
@@ -116,8 +110,14 @@ def _check_master(master: str) -> None:
 
 def room_for_slots(session: SparkSession, *, stages: bool = False) -> int:
     """How many slots leave a core free for the user's queries, and one for a DataFrame stage."""
-    cores = int(session.sparkContext.defaultParallelism)
-    return max(1, cores - (2 if stages else 1))
+    return max(1, cores_of(session) - (2 if stages else 1))
+
+
+def cores_of(session: SparkSession) -> int:
+    """The cores of all executors that there are now. `defaultParallelism` is a setting as well."""
+    context: Any = session.sparkContext
+    executors = context._jsc.sc().statusStore().executorList(True)
+    return sum(int(executors.apply(number).totalCores()) for number in range(executors.size()))
 
 
 def java_version() -> int:

@@ -118,6 +118,8 @@ def written_columns(frame: DataFrame, spec: Shipped, *, place: bool = False) -> 
         "timestamp": spark.TimestampType(),
         "headers": HEADERS,
     }
+    if place:
+        expected |= {"partition": spark.IntegerType(), "offset": spark.LongType()}
     found = {field.name: field.dataType for field in frame.schema}
     lacking = [name for name in ("key", "value") if name not in found]
     beyond = [name for name in found if name not in expected and name not in PLACE]
@@ -133,8 +135,7 @@ def written_columns(frame: DataFrame, spec: Shipped, *, place: bool = False) -> 
         raise ConfigError(
             "bad-frame", f"the frame cannot be written to {spec.topic!r}: {why}", "select what is written"
         )
-    names = [*expected, *PLACE] if place else list(expected)
-    return frame.select(*(name for name in names if name in found))
+    return frame.select(*(name for name in expected if name in found))
 
 
 def _write_batch(frame: DataFrame, spec: Shipped) -> None:
