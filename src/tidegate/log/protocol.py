@@ -10,7 +10,7 @@ with the same id as an older one fences it for good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,6 +50,11 @@ class Reader(Protocol):
 
     def seek(self, partition: TopicPartition, offset: Offset) -> None:
         """Go on from another offset."""
+        ...
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Give nothing of these, until it is called again with others or none. A partition that is paused is
+        not known to be at its end."""
         ...
 
     def close(self) -> None: ...

@@ -101,6 +101,10 @@ class Merge:
         """Strict: everything below the pinned offsets was taken."""
         return all(not buffer and self._finished(partition) for partition, buffer in self._buffers.items())
 
+    def waiting(self, partition: TopicPartition) -> int:
+        """How many records of a partition wait in memory."""
+        return self._buffers[partition].rows()
+
     def read_to(self, partition: TopicPartition) -> int:
         """The offset behind what was fetched of a partition."""
         return self._fetched[partition]

@@ -54,6 +54,7 @@ class Slot:
         }
         self._running: dict[TaskId, StreamTask] = {}
         self._owners: dict[TopicPartition, StreamTask] = {}
+        self._paused: set[TopicPartition] = set()
         self._opened = False
         self._purged: dict[TopicPartition, int] = {}
         self.processed = 0
@@ -154,6 +155,7 @@ class Slot:
             for partition in task.partitions()
         }
         self._reader = self._log.reader(starts)
+        self._paused = set()
 
     def _process(self, until: float | None) -> int:
         """A share for each task, the one that waited longest first."""
@@ -170,8 +172,7 @@ class Slot:
             if wait:
                 time.sleep(wait)
             return 0
-        buffered = sum(task.merge.buffered for task in self._running.values())
-        if buffered > BUFFERED_RECORDS and not any(task.merge.hungry() for task in self._running.values()):
+        if not self._pause():
             return 0
         fetched = self._reader.poll(wait)
         for batch in fetched:
@@ -179,6 +180,21 @@ class Slot:
         for task in self._running.values():
             task.merge.ended(partition for partition in task.partitions() if self._reader.at_end(partition))
         return len(fetched)
+
+    def _pause(self) -> bool:
+        """With enough in memory only partitions are read that show no head: others may have to wait for it.
+        Whether there is anything to read."""
+        assert self._reader is not None  # noqa: S101 - the caller asked
+        full: set[TopicPartition] = set()
+        buffered = sum(task.merge.buffered for task in self._running.values())
+        if buffered > BUFFERED_RECORDS:
+            if not any(task.merge.hungry() for task in self._running.values()):
+                return False
+            full = {partition for partition, task in self._owners.items() if task.merge.waiting(partition)}
+        if full != self._paused:
+            self._paused = full
+            self._reader.pause(full)
+        return True
 
     def _let_go(self) -> None:
         self._running = {}

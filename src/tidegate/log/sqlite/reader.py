@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import apsw
 import pyarrow as pa
@@ -80,6 +80,7 @@ class SqliteReader:
         self._connection = database.connect()
         self._positions: dict[TopicPartition, int] = dict(positions)
         self._ended: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._version: int | None = None
         self._more = True
 
@@ -110,6 +111,11 @@ class SqliteReader:
         self._ended.discard(partition)
         self._more = True
 
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self._paused = set(partitions)
+        self._ended -= self._paused
+        self._more = True
+
     def close(self) -> None:
         self._connection.close()
 
@@ -126,6 +132,8 @@ class SqliteReader:
         with snapshot(self._connection):
             behind = []
             for partition, key in self._ids.items():
+                if partition in self._paused:
+                    continue
                 row = load_partition(self._connection, key)
                 _check_in_range(partition, self._positions[partition], row)
                 if self._positions[partition] < row.next:

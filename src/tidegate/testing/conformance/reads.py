@@ -57,6 +57,26 @@ class ReadConformance:
             [b"%d" % turn for turn in range(first, 30, 3)] for first in range(3)
         ]
 
+    def test_a_paused_partition_gives_nothing_and_goes_on_where_it_was(self, bench: LogBench) -> None:
+        log = bench.open()
+        topic = make(log, 2)
+        one, two = (TopicPartition(topic, n) for n in range(2))
+        for partition in (one, two):
+            log.append(partition, to_batch([row(b"k", b"%d" % n) for n in range(3)]))
+        with closing(log.reader({one: Offset(1), two: Offset(0)})) as reader:
+            reader.pause([one])
+            assert values(drain(reader, two, 3)) == [b"0", b"1", b"2"]
+            wait_for_end(reader, two)
+            assert (reader.poll(0.05), reader.at_end(one), reader.position(one)) == ([], False, 1)
+            reader.pause([two])
+            log.append(two, to_batch([row(b"k", b"3")]))
+            assert values(drain(reader, one, 2)) == [b"1", b"2"]
+            wait_for_end(reader, one)
+            assert not reader.at_end(two)
+            reader.pause([])
+            assert values(drain(reader, two, 1)) == [b"3"]
+            wait_for_end(reader, two)
+
     def test_an_empty_partition_is_at_its_end(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -103,6 +103,11 @@ class PacedReader(SqliteReader):
         self._waiting.pop(partition, None)
         self._given[partition] = offset
         super().seek(partition, offset)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in self._waiting.keys() & set(partitions):
+            self.seek(partition, self.position(partition))
+        super().pause(partitions)
 
     def _page_of(self, partition: TopicPartition) -> Fetched:
         batch, behind = self._waiting.pop(partition)

@@ -11,7 +11,7 @@ the transaction is timed out, as a broker would do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 
@@ -189,10 +189,13 @@ class ModelReader:
         self._log = log
         self._positions: dict[TopicPartition, int] = dict(positions)
         self._ended: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
 
     def poll(self, timeout: float) -> list[Fetched]:  # noqa: ARG002 - time does not pass here
         found = []
         for partition, position in self._positions.items():
+            if partition in self._paused:
+                continue
             stored = self._log.partition(partition)
             if not stored.start <= position <= stored.next:
                 raise LogError(
@@ -221,6 +224,10 @@ class ModelReader:
     def seek(self, partition: TopicPartition, offset: Offset) -> None:
         self._positions[partition] = offset
         self._ended.discard(partition)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self._paused = set(partitions)
+        self._ended -= self._paused
 
     def close(self) -> None:
         return None
