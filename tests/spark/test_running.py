@@ -215,6 +215,31 @@ def held() -> dict[str, int]:
     }
 
 
+def test_jobs_say_which_app_slot_and_tasks(start: Start, spark: SparkSession, log: Connection) -> None:
+    module = importlib.import_module("wordcount")
+    log.send(module.LINES, "k", "a b")
+    run = start("wordcount:app")
+    wait_for(lambda: log.rows(module.COUNTS) == {"a": 1, "b": 1})
+    os.kill(run.view.landings[0].pid, signal.SIGKILL)
+    wait_for(lambda: run.view.landings[0].attempt == 2)
+    store: Any = spark.sparkContext._jsc
+    told = [
+        (job.jobGroup().get(), job.description().get())
+        for job in jobs_of(store.sc().statusStore())
+        if job.jobGroup().isDefined() and "attempt 2" in job.description().get()
+    ]
+    group, description = told[0]
+    assert group == "tidegate-wordcount-slot-0"
+    assert description.startswith("tidegate wordcount: slot 0, epoch 1, attempt 2, tasks: by-word.g1/")
+    run.stop()
+    finished(run, 20)
+
+
+def jobs_of(store: Any) -> list[Any]:
+    jobs = store.jobsList(None)
+    return [jobs.apply(number) for number in range(jobs.size())]
+
+
 def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config, log: Connection) -> None:
     folder = config.folder / "apps"
     folder.mkdir()

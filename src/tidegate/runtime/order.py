@@ -31,6 +31,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     on_error: str = "stop"
     pinned: dict[str, dict[int, int]] | None = None
     """Ends of the source topics to work up to, or None to go on for ever."""
+    tasks: list[str] = []
+    """What the slot runs, as far as it is planned already: for people who look at jobs."""
     paths: list[str] = []
     """Folders to import from, on the driver's own host."""
 

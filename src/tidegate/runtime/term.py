@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from tidegate.clock import Clock
 from tidegate.errors import TidegateError, first_line
 from tidegate.log.protocol import Log
@@ -99,6 +101,7 @@ class Term:
         self._lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
         self._left_out: set[int] = set()
+        self._given: dict[int, list[str]] = {}
 
     def start_slots(self) -> None:
         for slot in range(self.count):
@@ -111,6 +114,7 @@ class Term:
             self._launcher.cancel(slot)
         self.count = len(landed)
         given = assign([task for _, task in self._run.tasks()], landed)
+        self._given = {slot: [str(task) for task in mine] for slot, mine in given.items()}
         hosts = {slot: landing.host for slot, landing in landed.items()}
         with self._lock:
             self._run.append_first_positions(self.claim.writer)
@@ -190,7 +194,8 @@ class Term:
         except TidegateError as error:
             self.fatal = self.fatal or error
             raise _FatalError from error
-        self._launcher.launch(self._order(self.claim, slot, attempt))
+        order = self._order(self.claim, slot, attempt)
+        self._launcher.launch(msgspec.structs.replace(order, tasks=self._given.get(slot, [])))
 
     def _run_stage(self, stage: Stage, number: int, attempt: int) -> None:  # noqa: ARG002 - it needs none
         writer = self.claim.stage_writer_id(stage)

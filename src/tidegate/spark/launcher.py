@@ -38,7 +38,7 @@ class SparkLauncher:
         context = self._session.sparkContext
         context.setJobGroup(
             self._group(order.slot),
-            f"tidegate {self._app}: slot {order.slot}, epoch {order.epoch}, attempt {order.attempt}",
+            _description(order),
             interruptOnCancel=True,
         )
         frame = self._session.range(0, 1, 1, 1).mapInArrow(partial(_slot, order.encode()), "beat long")
@@ -75,6 +75,13 @@ class SparkLauncher:
     def _group(self, number: int) -> str:
         kind = f"slot-{number}" if number >= 0 else f"stage-{-number}"
         return f"tidegate-{self._app}-{kind}"
+
+
+def _description(order: SlotOrder) -> str:
+    """A slot gets its tasks when it has landed, so its first job cannot tell them yet."""
+    tasks = " ".join(order.tasks) or "planned once it has landed"
+    which = f"slot {order.slot}, epoch {order.epoch}, attempt {order.attempt}"
+    return f"tidegate {order.app_id}: {which}, tasks: {tasks}"
 
 
 def _slot(order: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
