@@ -95,7 +95,7 @@ class Cluster:
         env = {
             "SPARK_WORKER_OPTS": OPTIONS,
             "TIDEGATE_HOST": name,
-            "TIDEGATE_STATE_DIR": str(self._folder / f"state-{number}"),
+            "TIDEGATE_STATE_DIR": str(self.state_dir(number)),
             "PYSPARK_PYTHON": sys.executable,
         }
         arguments = ["--host", "127.0.0.1", "--cores", "2", "--memory", "2g", "--webui-port", "0"]
@@ -105,6 +105,10 @@ class Cluster:
         )
         node.wait_for("Successfully registered with master")
         return node
+
+    def state_dir(self, number: int) -> Path:
+        """Where a worker's tasks keep their state."""
+        return self._folder / f"state-{number}"
 
     def close(self) -> None:
         for node in (*self.workers, self.master):
