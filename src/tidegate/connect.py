@@ -32,15 +32,16 @@ def connect(
     # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
     from tidegate.connection import Connection
     from tidegate.log.open import open_log
+    from tidegate.log.place import LogPlace
 
     if isinstance(log, str):
         config = load_config({"log": log}, folder=folder) if config is None else config
-        opened = open_log(log, folder=config.folder, clock=clock)
+        opened = open_log(LogPlace(log, config.folder, config.kafka), clock=clock)
     else:
         config = load_config(folder=folder) if config is None else config
         if log is not None:
             return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
-        opened = open_log(config.log, folder=config.folder, clock=clock)
+        opened = open_log(LogPlace.of(config), clock=clock)
     return Connection(opened, partitions=config.partitions, clock=clock)
 
 

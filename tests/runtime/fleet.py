@@ -137,7 +137,7 @@ class Fleet:
                 app_id=claim.app,
                 settings={},
                 fingerprint="",
-                log="",
+                log=self.log.place,
                 folder=str(self.folder),
                 state_dir="state",
                 epoch=claim.epoch,

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tidegate"
 EXTRAS = ["pyspark", "confluent_kafka", "fastapi", "starlette", "uvicorn", "sqlalchemy", "psycopg", "avro"]
 ONLY_IN = {
     "pyspark": ["spark/"],
-    "confluent_kafka": ["log/kafka.py"],
+    "confluent_kafka": ["log/kafka/"],
     "apsw": ["log/sqlite/"],
     "lmdb": ["state/"],
 }

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tidegate.log.place import LogPlace
+
 
 class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One start of one slot's job."""
@@ -17,9 +19,9 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The user's settings as the driver has them."""
     fingerprint: str
     """Of the package that holds the app."""
-    log: str
+    log: LogPlace
     folder: str
-    """Relative paths of the log and the state start here."""
+    """A relative path of the state starts here."""
     state_dir: str
     state_budget_bytes: int | None = None
     """How much the app's state may take on a host."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from tidegate.errors import StateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.topic import TopicInfo
+from tidegate.runtime.merge import Merge
 from tidegate.types import TopicPartition
 
 
@@ -38,6 +39,27 @@ class Standing:
     @property
     def stream_time(self) -> int:
         return max(self.times.values())
+
+    def step_over(self, merge: Merge) -> None:
+        """Behind the last record may lie offsets that hold none, such as the marks of transactions: a task
+        that has taken everything stands behind them. A strict one goes by the order of its records."""
+        if self._pinned is None:
+            for partition, taken in self.next.items():
+                if not merge.waiting(partition):
+                    self.next[partition] = max(taken, merge.read_to(partition))
+
+    def short_of_pins(self) -> bool:
+        """Whether a strict task's last records lie before its pins: done, it moves there without any."""
+        return self._pinned is not None and any(
+            taken < self._pinned[partition] for partition, taken in self.next.items()
+        )
+
+    def committed(self, position: Position) -> None:
+        """A strict task stands where its position says, once that says that it is done."""
+        if self._pinned is not None:
+            told = {tp: position.sources[tp.topic][tp.partition] for tp in self.next}
+            if all(told[partition] >= self._pinned[partition] for partition in told):
+                self.next.update(told)
 
     def to_sort(self, internal: Iterable[str], topics: Mapping[str, TopicInfo]) -> dict[TopicPartition, int]:
         """The internal partitions of a strict task, with their starts."""

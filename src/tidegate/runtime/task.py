@@ -167,10 +167,12 @@ class StreamTask:
 
     def read_from(self) -> dict[TopicPartition, int]:
         """Where a reader for this task begins."""
+        self.at.step_over(self.merge)
         return dict(self._next)
 
     def behind(self) -> dict[TopicPartition, int]:
         """What of internal topics nobody needs any more, now that this task is committed."""
+        self.at.step_over(self.merge)
         return self.at.behind(self._setting.manifest.internal.values())
 
     def feed(self, fetched: Fetched) -> None:
@@ -379,7 +381,7 @@ class StreamTask:
             self._moved = True
 
     def moved(self) -> bool:
-        return self._moved
+        return self._moved or (self.at.short_of_pins() and self.merge.done())
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
         return self._outputs.batches()
@@ -389,11 +391,13 @@ class StreamTask:
         return self._outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
+        self.at.step_over(self.merge)
         progress = {"sequence": str(self._sequence)}
         if self._teller:
             progress["told"] = str(self._teller.told())
         return self.at.position(changelogs, progress, done=self.merge.done())
 
-    def committed(self, position: Position) -> None:  # noqa: ARG002 - part of the protocol
+    def committed(self, position: Position) -> None:
+        self.at.committed(position)
         self._outputs.clear()
         self._moved = False
