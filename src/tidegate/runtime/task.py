@@ -167,13 +167,11 @@ class StreamTask:
 
     def read_from(self) -> dict[TopicPartition, int]:
         """Where a reader for this task begins."""
-        self.at.step_over(self.merge)
-        return dict(self._next)
+        return dict(self.at.stepped_over(self.merge))
 
     def behind(self) -> dict[TopicPartition, int]:
         """What of internal topics nobody needs any more, now that this task is committed."""
-        self.at.step_over(self.merge)
-        return self.at.behind(self._setting.manifest.internal.values())
+        return self.at.behind(self._setting.manifest.internal.values(), self.merge)
 
     def feed(self, fetched: Fetched) -> None:
         self.merge.feed(fetched)
@@ -391,11 +389,10 @@ class StreamTask:
         return self._outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        self.at.step_over(self.merge)
         progress = {"sequence": str(self._sequence)}
         if self._teller:
             progress["told"] = str(self._teller.told())
-        return self.at.position(changelogs, progress, done=self.merge.done())
+        return self.at.position(changelogs, progress, self.merge)
 
     def committed(self, position: Position) -> None:
         self.at.committed(position)
