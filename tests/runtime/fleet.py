@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,6 +44,22 @@ def wordcount(words: Callable[[str], list[str]] = str.split, seconds_each: float
         grouped = grouped.peek(lambda _: time.sleep(seconds_each))
     grouped.count("counts").to(COUNTS)
     return app
+
+
+def send(fleet: Fleet, first: int, count: int) -> None:
+    """Lines by number, with keys in all partitions."""
+    for number in range(first, first + count):
+        fleet.connection.send(LINES, f"k{number % 5}", _line(number))
+
+
+def expected(count: int) -> dict[str, int]:
+    """What the first lines come to, with the one of the fixture."""
+    words = Counter(word for number in range(count) for word in _line(number).split())
+    return dict(words + Counter(["up"]))
+
+
+def _line(number: int) -> str:
+    return f"a b{number % 10} c"
 
 
 def as_they_are(log: Log, order: StageOrder) -> list[StageRow]:

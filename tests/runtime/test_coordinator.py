@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
+from tests.runtime.fleet import COUNTS, LINES, Fleet, expected, send, wordcount
 
 from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.records import Row, to_batch
-from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime import coordinator
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import Patience, State
@@ -24,25 +19,6 @@ from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.types import TopicPartition
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    log = SqliteLog(tmp_path / "log.db")
-    made = Fleet(log, tmp_path)
-    made.connection.send(LINES, "warm", "up")
-    yield made
-    log.close()
-
-
-def send(fleet: Fleet, first: int, count: int) -> None:
-    for number in range(first, first + count):
-        fleet.connection.send(LINES, f"k{number % 5}", f"a b{number % 10} c")
-
-
-def expected(count: int) -> dict[str, int]:
-    words = Counter(word for number in range(count) for word in f"a b{number % 10} c".split())
-    return dict(words + Counter(["up"]))
 
 
 def test_caught_up_means_that_internal_topics_are_drained_too(fleet: Fleet) -> None:

@@ -4,43 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.runtime.fleet import LINES, QUICK, Fleet
+from tests.runtime.fleet import QUICK, Fleet, expected, send
 
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.faultpoints import installed
-from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.control import Stop, read_control
 from tidegate.runtime.coordinator import State
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.takeover import ROLE, ask_to_stop, take_over
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    log = SqliteLog(tmp_path / "log.db")
-    made = Fleet(log, tmp_path)
-    made.connection.send(LINES, "warm", "up")
-    yield made
-    log.close()
-
-
-def send(fleet: Fleet, first: int, count: int) -> None:
-    for number in range(first, first + count):
-        fleet.connection.send(LINES, f"k{number % 5}", f"a b{number % 10} c")
-
-
-def expected(count: int) -> dict[str, int]:
-    words = Counter(word for number in range(count) for word in f"a b{number % 10} c".split())
-    return dict(words + Counter(["up"]))
 
 
 def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Fleet) -> None:
