@@ -18,7 +18,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of
 from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.coordinator import Coordinator, Patience
+from tidegate.runtime.coordinator import Coordinator, Means, Patience
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.slot_job import SlotJob
 from tidegate.runtime.stage import Stage, StageOrder, StageRow, next_spans, write_stage
@@ -143,9 +143,10 @@ class Fleet:
         until_caught_up: bool = False,
         patience: Patience = QUICK,
         one_machine: bool = False,
+        threads: type[Threads] = Threads,
     ) -> tuple[Coordinator, Threads]:
         run = prepare(self.app(), self.log, SystemClock(), partitions=3)
-        launcher = Threads(self.app, self.log)
+        launcher = threads(self.app, self.log)
         caught_up = CaughtUp(run, self.log) if until_caught_up else None
 
         def order(claim: Claim, slot: int, attempt: int) -> SlotOrder:
@@ -166,13 +167,8 @@ class Fleet:
             )
 
         made = Coordinator(
-            run,
-            self.log,
-            launcher,
-            order,
+            Means(run, self.log, launcher, order, SystemClock(), patience),
             slots,
-            SystemClock(),
-            patience=patience,
             until_caught_up=caught_up,
             one_machine=one_machine,
         )

@@ -100,8 +100,7 @@ def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(
     monkeypatch.setattr(slot_job, "MAKE_ROOM_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(slot_job, "MAKE_ROOM_SECONDS", 0.0)
     send(fleet, "a b", "a")
-    driver, _ = fleet.driver(slots=1)
-    driver._launcher = Tight(fleet.app, fleet.log)
+    driver, _ = fleet.driver(slots=1, threads=Tight)
     with fleet.during(driver):
         fleet.wait_for(lambda: bool(warnings(fleet)))
         send(fleet, "b")

@@ -17,7 +17,7 @@ from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.coordinator import Coordinator, Patience, State, View
+from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import Claim
@@ -63,16 +63,12 @@ class Running:
             session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
+            launcher = SparkLauncher(
+                session, app.id, log, (config.log, str(config.folder)), stages=bool(run.stages())
+            )
             self._coordinator = Coordinator(
-                run,
-                log,
-                SparkLauncher(
-                    session, app.id, log, (config.log, str(config.folder)), stages=bool(run.stages())
-                ),
-                self._order,
+                Means(run, log, launcher, self._order, clock, patience or Patience()),
                 slots,
-                clock,
-                patience=patience,
                 until_caught_up=caught_up,
                 one_machine=config.log.startswith("sqlite:"),
             )
