@@ -142,7 +142,7 @@ class Fleet:
         *,
         until_caught_up: bool = False,
         patience: Patience = QUICK,
-        one_machine: bool = False,
+        machine: str | None = None,
         threads: type[Threads] = Threads,
     ) -> tuple[Coordinator, Threads]:
         run = prepare(self.app(), self.log, SystemClock(), partitions=3)
@@ -170,7 +170,7 @@ class Fleet:
             Means(run, self.log, launcher, order, SystemClock(), patience),
             slots,
             until_caught_up=caught_up,
-            one_machine=one_machine,
+            machine=machine,
         )
         return made, launcher
 

@@ -9,7 +9,6 @@ from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime import coordinator
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import Patience, State
 from tidegate.runtime.order import SlotOrder
@@ -139,11 +138,8 @@ def test_no_slot_that_lands_is_an_error_by_name(fleet: Fleet) -> None:
     assert error.value.code == "no-landing"
 
 
-def test_slots_on_other_machines_are_refused_where_the_log_lies_on_one(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coordinator, "machine_name", lambda: "another")
-    driver, launcher = fleet.driver(one_machine=True)
+def test_slots_on_other_machines_are_refused_where_the_log_lies_on_one(fleet: Fleet) -> None:
+    driver, launcher = fleet.driver(machine="another")
     with pytest.raises(LogError) as error:
         driver.run()
     assert error.value.code == "log-on-one-machine"

@@ -18,7 +18,6 @@ from enum import Enum
 from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.control import ControlFollower
-from tidegate.runtime.host import machine_name
 from tidegate.runtime.status import Failure, StatusFollower, Warned
 from tidegate.runtime.takeover import ROLE, Claim, take_over
 from tidegate.runtime.term import TICK_SECONDS, Launcher, Means, Patience, Term
@@ -48,14 +47,14 @@ class Coordinator:
         slots: int | None,
         *,
         until_caught_up: CaughtUp | None = None,
-        one_machine: bool = False,
+        machine: str | None = None,
     ) -> None:
-        """Without `slots` there are as many as there is room for; `one_machine` refuses slots on other
-        machines."""
+        """Without `slots` there are as many as there is room for; with `machine` slots on others are
+        refused."""
         self._means = means
         self._wanted = slots
         self._caught_up = until_caught_up
-        self._one_machine = one_machine
+        self._machine = machine
         self._stop_asked = threading.Event()
         self._term: Term | None = None
         self._planned_at = 0.0
@@ -143,8 +142,8 @@ class Coordinator:
                 f"no slot of {term.count} started within {self._means.patience.landing_seconds:g} s",
                 "has the cluster free cores? look at its page, or lower the number of slots",
             )
-        here = machine_name()
-        if self._one_machine and any(landing.machine != here for landing in self.view.landings.values()):
+        machines = {landing.machine for landing in self.view.landings.values()}
+        if self._machine is not None and machines - {self._machine}:
             raise LogError(
                 "log-on-one-machine",
                 "a sqlite log lies on one machine, and executors run on others",

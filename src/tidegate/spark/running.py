@@ -18,6 +18,7 @@ from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.host import machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import Claim
@@ -70,7 +71,7 @@ class Running:
                 Means(run, log, launcher, self._order, clock, patience or Patience()),
                 slots,
                 until_caught_up=caught_up,
-                one_machine=config.log.startswith("sqlite:"),
+                machine=machine_name() if config.log.startswith("sqlite:") else None,
             )
             self._held = self._stack.pop_all()
         self._thread = threading.Thread(target=self._work, name=f"tidegate-{app.id}", daemon=True)
