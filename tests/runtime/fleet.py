@@ -20,7 +20,7 @@ from tidegate.log.records import Row, rows_of
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.coordinator import Coordinator, Means, Patience
 from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import SlotJob
+from tidegate.runtime.slot_job import CHORES, SlotJob
 from tidegate.runtime.stage import Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.start import attach, prepare
 from tidegate.runtime.takeover import ROLE, Claim
@@ -83,6 +83,7 @@ class Threads:
         self.before: Callable[[SlotOrder], object] = lambda _: None
         self.cancelled: dict[int, threading.Event] = {}
         self.rooms = 2
+        self.chores = CHORES
         self.stage_runs: list[tuple[int, StageOrder]] = []
 
     def launch(self, order: SlotOrder) -> None:
@@ -91,7 +92,7 @@ class Threads:
         self.before(order)
         clock = SystemClock()
         run = attach(self._app(), self._log, clock)
-        for _ in SlotJob(order, run, self._log, clock).run():
+        for _ in SlotJob(order, run, self._log, clock, self.chores).run():
             if cancelled.is_set():
                 raise InterruptedError("cancelled")
 
