@@ -37,8 +37,8 @@ def fill(log: SqliteLog, name: str, times: list[list[int]], size: int = 1) -> di
     return spans
 
 
-def read(log: SqliteLog, spans: dict[TopicPartition, Span]) -> list[tuple[int, int, int]]:
-    return [(part.partition, row.offset, row.timestamp) for part, row in read_merged(log, spans)]
+def read(log: SqliteLog, spans: dict[TopicPartition, Span], **memory: int) -> list[tuple[int, int, int]]:
+    return [(part.partition, row.offset, row.timestamp) for part, row in read_merged(log, spans, **memory)]
 
 
 def test_the_earlier_timestamp_goes_first_then_the_lower_partition(log: SqliteLog) -> None:
@@ -63,12 +63,10 @@ times = st.lists(st.lists(st.integers(0, 20), max_size=30), min_size=1, max_size
 @given(times=times, share=st.sampled_from([1, 7, 10_000]))
 @settings(deadline=None, max_examples=60)
 def test_many_partitions_that_share_memory_read_the_same_as_few(times: list[list[int]], share: int) -> None:
-    with closing(SqliteLog()) as log, pytest.MonkeyPatch.context() as patch:
+    with closing(SqliteLog()) as log:
         spans = fill(log, "t", times, size=3)
         streamed = read(log, spans)
-        patch.setattr(merged, "OPEN_READERS", 0)
-        patch.setattr(merged, "SHARED_BYTES", share * len(times))
-        assert read(log, spans) == streamed
+        assert read(log, spans, open_readers=0, shared_bytes=share * len(times)) == streamed
         assert sorted(streamed) == [(p, o, t) for p, listed in enumerate(times) for o, t in enumerate(listed)]
 
 
