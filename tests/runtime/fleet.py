@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.waiting import HANG_SECONDS
+
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
@@ -20,7 +22,7 @@ from tidegate.log.records import Row, rows_of
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.coordinator import Coordinator, Means, Patience
 from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import CHORES, SlotJob
+from tidegate.runtime.slot_job import Chores, SlotJob
 from tidegate.runtime.stage import Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.start import attach, prepare
 from tidegate.runtime.takeover import ROLE, Claim
@@ -29,7 +31,8 @@ from tidegate.types import TopicPartition
 
 LINES = Topic("lines", str)
 COUNTS = TableTopic("word-counts", int)
-QUICK = Patience(landing_seconds=10, stop_seconds=5, failures=3, within_seconds=30, back_off_seconds=0.05)
+QUICK = Patience(landing_seconds=60, stop_seconds=60, failures=3, within_seconds=120, back_off_seconds=0.05)
+"""Quick to start again. What only comes to an end when something hangs, takes its time."""
 
 
 def wordcount(words: Callable[[str], list[str]] = str.split, seconds_each: float = 0.0) -> App:
@@ -83,7 +86,8 @@ class Threads:
         self.before: Callable[[SlotOrder], object] = lambda _: None
         self.cancelled: dict[int, threading.Event] = {}
         self.rooms = 2
-        self.chores = CHORES
+        self.asked_for_room = 0
+        self.chores = Chores(beat_seconds=0.1)
         self.stage_runs: list[tuple[int, StageOrder]] = []
 
     def launch(self, order: SlotOrder) -> None:
@@ -118,13 +122,15 @@ class Threads:
                 write_stage(self._log, order, [as_they_are(self._log, order)])
 
     def room(self) -> int:
+        self.asked_for_room += 1
         return self.rooms
 
     def cores(self) -> int:
         return self.rooms + 1
 
     def cancel(self, number: int) -> None:
-        self.cancelled[number].set()
+        if number in self.cancelled:  # else it has not begun
+            self.cancelled[number].set()
 
 
 class Fleet:
@@ -197,7 +203,7 @@ class Fleet:
             yield
         finally:
             made.stop()
-            thread.join(15)
+            thread.join(HANG_SECONDS)
             assert not thread.is_alive()
 
     def prepared(self) -> Log:
@@ -207,12 +213,6 @@ class Fleet:
 
     def counts(self) -> dict[str, int]:
         return self.connection.rows(COUNTS)
-
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come true in time"
-            time.sleep(0.02)
 
 
 def _quietly(coordinator: Coordinator) -> None:

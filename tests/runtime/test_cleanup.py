@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.runtime.fleet import LINES, Fleet, Threads
+from tests.waiting import wait_for
 
 from tidegate import names
 from tidegate.clock import SystemClock
@@ -98,9 +99,9 @@ def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(fleet:
     driver, launcher = fleet.driver(slots=1, threads=Tight)
     launcher.chores = Chores(make_room_after_seconds=0.0, make_room_seconds=0.0)
     with fleet.during(driver):
-        fleet.wait_for(lambda: bool(warnings(fleet)))
+        wait_for(lambda: bool(warnings(fleet)))
         send(fleet, "b")
-        fleet.wait_for(lambda: fleet.counts() == {"a": 2, "b": 2})
+        wait_for(lambda: fleet.counts() == {"a": 2, "b": 2})
     assert [warned.code for warned in warnings(fleet)] == ["over-budget"]
     fleet.catch_up()
     assert fleet.counts() == {"a": 2, "b": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.runtime.fleet import COUNTS, LINES, Fleet, expected, send, wordcount
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import names
 from tidegate.clock import SystemClock
@@ -76,47 +77,48 @@ def test_beyond_the_budget_the_app_stops_with_the_cause_first(fleet: Fleet) -> N
 def test_a_second_driver_takes_over_and_the_first_ends(fleet: Fleet) -> None:
     send(fleet, 0, 50)
     with fleet.running() as (first, _):
-        fleet.wait_for(lambda: first.state is State.RUNNING)
+        wait_for(lambda: first.state is State.RUNNING)
         with fleet.running() as (second, _):
-            fleet.wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
             assert isinstance(first.error, FencedError)
             send(fleet, 50, 50)
-            fleet.wait_for(lambda: fleet.counts() == expected(100))
+            wait_for(lambda: fleet.counts() == expected(100))
     assert second.state is State.STOPPED
     assert fleet.counts() == expected(100)
 
 
 def test_a_driver_that_was_superseded_while_it_waited_stops_nobody_else(fleet: Fleet) -> None:
     """It names its own epoch in its stop, whatever it ends of."""
-    patient = Patience(landing_seconds=20, stop_seconds=1)
-    with fleet.running(patience=patient) as (first, launcher):
-        launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(20)
-        fleet.wait_for(lambda: 0 in first.view.landings)
+    patient = Patience(landing_seconds=HANG_SECONDS, stop_seconds=1)
+    first, launcher = fleet.driver(patience=patient)
+    launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(HANG_SECONDS)
+    with fleet.during(first):
+        wait_for(lambda: 0 in first.view.landings)
         with fleet.running() as (second, _):
-            fleet.wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
             first.stop()
             send(fleet, 0, 30)
-            fleet.wait_for(lambda: fleet.counts() == expected(30))
+            wait_for(lambda: fleet.counts() == expected(30))
             assert second.state is State.RUNNING
             assert read_control(fleet.log, "wordcount").stopped(ROLE) < second.epoch
 
 
 def test_a_start_that_goes_no_further_does_not_fence_the_driver_that_runs(fleet: Fleet) -> None:
     with fleet.running(slots=1) as (driver, launcher):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
         prepare(fleet.app(), fleet.log, SystemClock(), partitions=3)
         assert driver.claim is not None
         driver.claim.begin_attempt(0, 2, 1)
-        fleet.wait_for(lambda: len(launcher.launched) > 1)
+        wait_for(lambda: len(launcher.launched) > 1)
         assert driver.state is State.RUNNING
 
 
 def test_a_stop_from_outside_ends_the_app_in_order(fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
         send(fleet, 0, 30)
         ask_to_stop(fleet.log, "wordcount", "a-test", 1)
-        fleet.wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is State.STOPPED)
     fleet.catch_up()
     assert fleet.counts() == expected(30)
 
@@ -126,13 +128,13 @@ def test_a_stop_of_an_older_epoch_stops_nobody(fleet: Fleet) -> None:
     ask_to_stop(fleet.log, "wordcount", "a-test", 1)
     send(fleet, 0, 30)
     with fleet.running() as (driver, _):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
+        wait_for(lambda: fleet.counts() == expected(30))
         assert driver.state is State.RUNNING
 
 
 def test_no_slot_that_lands_is_an_error_by_name(fleet: Fleet) -> None:
     driver, launcher = fleet.driver(patience=Patience(landing_seconds=0.5, stop_seconds=0.5))
-    launcher.before = lambda order: launcher.cancelled[order.slot].wait(20)
+    launcher.before = lambda order: launcher.cancelled[order.slot].wait(HANG_SECONDS)
     with pytest.raises(LogError) as error:
         driver.run()
     assert error.value.code == "no-landing"
@@ -162,13 +164,13 @@ def test_a_writer_of_the_last_plan_is_fenced_before_new_slots_open_tasks(fleet: 
 def test_a_slot_of_an_older_attempt_does_nothing(fleet: Fleet) -> None:
     send(fleet, 0, 20)
     with fleet.running(slots=1) as (driver, launcher):
-        fleet.wait_for(lambda: fleet.counts() == expected(20))
+        wait_for(lambda: fleet.counts() == expected(20))
         old = launcher.launched[0]
         assert driver.claim is not None
         driver.claim.begin_attempt(old.slot, old.attempt + 1, 1)
-        fleet.wait_for(lambda: len(launcher.launched) > 1)
+        wait_for(lambda: len(launcher.launched) > 1)
         send(fleet, 20, 20)
-        fleet.wait_for(lambda: fleet.counts() == expected(40))
+        wait_for(lambda: fleet.counts() == expected(40))
 
 
 def test_positions_and_topics_of_an_app_are_written_by_its_plan_before_any_slot_runs(fleet: Fleet) -> None:

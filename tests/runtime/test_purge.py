@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.runtime.fleet import LINES, Fleet
+from tests.waiting import wait_for
 
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.slot_job import Chores
@@ -41,7 +42,7 @@ def test_a_long_run_purges_on_its_way(tmp_path: Path) -> None:
     with fleet.during(driver):
         for turn in range(1, 6):
             fleet.connection.send(LINES, "k", *["a b"] * 100)
-            fleet.wait_for(lambda turn=turn: fleet.counts().get("b") == 100 * turn)  # type: ignore[misc]
-            fleet.wait_for(lambda: kept(log) <= 3)  # a slot may have told its time since
+            wait_for(lambda turn=turn: fleet.counts().get("b") == 100 * turn)  # type: ignore[misc]
+            wait_for(lambda: kept(log) <= 3)  # a slot may have told its time since
     assert fleet.counts() == {"a": 501, "b": 500}
     log.close()

@@ -35,7 +35,6 @@ from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.cleanup import Cleanup, Needs, Room
 from tidegate.types import TopicPartition
 
-BEAT_SECONDS = 1.0
 IDLE_SECONDS = 0.02
 LOOK_SECONDS = 0.5
 """How often the control topic is read, however seldom there are commits."""
@@ -46,6 +45,8 @@ REOPENINGS = 5
 class Chores:
     """How often a slot does what can wait."""
 
+    beat_seconds: float = 1.0
+    """It tells its numbers."""
     purge_seconds: float = 30.0
     make_room_after_seconds: float = 60.0
     """By then all tasks that were given to this host hold their folders."""
@@ -222,7 +223,7 @@ class SlotJob:
     def _beats(self) -> bool:
         if time.monotonic() < self._beat:
             return False
-        self._beat = time.monotonic() + BEAT_SECONDS
+        self._beat = time.monotonic() + self._chores.beat_seconds
         return True
 
     def _tell_numbers(self, slot: Slot) -> None:
@@ -234,7 +235,7 @@ class SlotJob:
             order.slot,
             at=self._clock.now(),
             records=slot.processed,
-            per_second=fresh / BEAT_SECONDS,
+            per_second=fresh / self._chores.beat_seconds,
             lag=slot.lag(),
             skipped=sum(task.skipped for task in slot.tasks),
             running=len(slot.tasks),
