@@ -1,12 +1,16 @@
-"""What several folders of tests share."""
+"""What holds for all tests, and what several folders of them share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tidegate.testing.broker import KafkaCluster
+
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")  # a machine that is slow is no fault of the code
 
 
 @pytest.fixture(scope="session")

@@ -41,8 +41,9 @@ class Standing:
         return max(self.times.values())
 
     def stepped_over(self, merge: Merge) -> dict[TopicPartition, int]:
-        """The next offsets. Behind the last record may lie offsets that hold none, such as the marks of transactions: a task
-        that has taken everything stands behind them. A strict one goes by the order of its records."""
+        """The next offsets. Behind the last record may lie offsets that hold none, such as the marks of
+        transactions: a task that has taken everything stands behind them. A strict one goes by the order of
+        its records."""
         if self._pinned is None:
             for partition, taken in self.next.items():
                 if not merge.waiting(partition):

@@ -18,7 +18,8 @@ from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.coordinator import Coordinator, Patience, State, View
+from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.host import machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import Claim
@@ -65,16 +66,12 @@ class Running:
             session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
+            launcher = SparkLauncher(session, app.id, log, place, stages=bool(run.stages()))
             self._coordinator = Coordinator(
-                run,
-                log,
-                SparkLauncher(session, app.id, log, place, stages=bool(run.stages())),
-                self._order,
+                Means(run, log, launcher, self._order, clock, patience or Patience()),
                 slots,
-                clock,
-                patience=patience,
                 until_caught_up=caught_up,
-                one_machine=place.on_one_machine,
+                machine=machine_name() if place.on_one_machine else None,
             )
             self._held = self._stack.pop_all()
         self._thread = threading.Thread(target=self._work, name=f"tidegate-{app.id}", daemon=True)
