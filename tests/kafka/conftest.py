@@ -1,13 +1,50 @@
-"""Whatever starts a broker is slow."""
+"""What the tests on a real broker share. Whatever starts one is slow."""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.kafka.own_names import OwnNames
+from tests.runtime.fleet import LINES, Fleet
+
+from tidegate.testing.broker import KafkaCluster
+
+OpenLog = Callable[..., OwnNames]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def prefix() -> str:
+    """What the names of this test begin with."""
+    return f"{uuid.uuid4().hex[:8]}-"
+
+
+@pytest.fixture
+def open_own(kafka: KafkaCluster, prefix: str) -> Iterator[OpenLog]:
+    """Opens logs of this test's own names, any number of them on the same topics."""
+    opened: list[OwnNames] = []
+
+    def open_own(**options: Any) -> OwnNames:
+        opened.append(OwnNames(kafka.bootstrap, prefix, **options))
+        return opened[-1]
+
+    yield open_own
+    for log in opened:
+        log.close()
+
+
+@pytest.fixture
+def fleet(open_own: OpenLog, tmp_path: Path) -> Fleet:
+    """The word count with nothing sent yet but the line that `expected` counts too."""
+    made = Fleet(open_own(), tmp_path)
+    made.connection.send(LINES, "warm", "up")
+    return made

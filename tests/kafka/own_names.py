@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
-from tests.kafka.waiting import wait_for
+from tests.waiting import wait_for
 
 from tidegate.clock import Clock
 from tidegate.log.kafka.log import KafkaLog
@@ -46,7 +46,7 @@ class OwnNames:
 
     @property
     def place(self) -> LogPlace:
-        raise NotImplementedError("another process makes its own")
+        return self.log.place
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         return self._info(self.log.create(TopicSpec(self._prefix + spec.name, spec.partitions, spec.config)))
@@ -81,6 +81,9 @@ class OwnNames:
     def purge(self, partition: TopicPartition, before: Offset) -> None:
         self.log.purge(self.theirs(partition), before)
 
+    def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
+        self.log.mirror(self._prefix + group, {self.theirs(one): at for one, at in positions.items()})
+
     def staging(self) -> OwnNames:
         return self
 
@@ -96,7 +99,7 @@ class OwnNames:
             ]
             return len(keys) - len(set(keys)) <= 1
 
-        wait_for(is_compact, f"{topic} was not compacted")
+        wait_for(is_compact)
 
     def close(self) -> None:
         self.log.close()

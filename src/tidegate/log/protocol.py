@@ -140,6 +140,10 @@ class Log(Protocol):
         """Drop the records below an offset."""
         ...
 
+    def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
+        """Show others where an app stands, by whatever means the log has for that. Nothing depends on it."""
+        ...
+
     def staging(self) -> Log:
         """Where recalculation writes, so that it does not stand in the way of live commits."""
         ...

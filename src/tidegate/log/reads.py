@@ -15,6 +15,7 @@ from tidegate.types import Offset, TopicPartition
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
+LOOK_SECONDS = 2.0
 
 
 def read_between(
@@ -45,6 +46,17 @@ def read_between(
                     "an open transaction may stand in front of it; try again",
                     retryable=True,
                 )
+
+
+def nothing_between(log: Log, partition: TopicPartition, start: int, end: int) -> bool:
+    """Whether a committed reader finds no record there; False also where it cannot be known soon."""
+    try:
+        found = read_between(log, partition, start, end, patience=LOOK_SECONDS)
+        return not any(batch.num_rows for batch in found)
+    except LogError as error:
+        if error.code != "end-not-reached":
+            raise
+        return False
 
 
 def read_to_end(

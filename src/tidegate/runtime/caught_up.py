@@ -6,6 +6,7 @@ import time
 
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
+from tidegate.log.reads import nothing_between
 from tidegate.runtime.start import Run
 from tidegate.types import Offset, TopicPartition
 
@@ -29,7 +30,8 @@ class CaughtUp:
         return plain
 
     def reached(self) -> bool:
-        """Every position is at its source's pinned end or behind it, and at the end of internal topics.
+        """Every position is at its source's pinned end or behind it, and at the end of internal topics, or
+        nothing but offsets without records lies between.
 
         A position is written with the outputs that belong to it. So once all positions say that a task is
         done with what there is, whatever it wrote is there, and the ends are asked for after the positions.
@@ -47,12 +49,13 @@ class CaughtUp:
             for number in range(count)
         ]
         ends = {**self.pinned, **self._log.ends(internal)}
-        return all(
-            offset >= ends[TopicPartition(topic, number)]
+        stand = (
+            (TopicPartition(topic, number), offset)
             for task in tasks
             for topic, offsets in positions[task].sources.items()
             for number, offset in offsets.items()
         )
+        return all(nothing_between(self._log, one, offset, ends[one]) for one, offset in stand)
 
     def _internal(self) -> dict[str, int]:
         manifest = self._run.manifest

@@ -99,6 +99,16 @@ class Slot:
         ends = self._log.ends(next_ones) if next_ones else {}
         return sum(max(0, ends[partition] - offset) for partition, offset in next_ones.items())
 
+    def committed(self) -> dict[TopicPartition, Offset]:
+        """Where the tasks stand in their sources, as committed."""
+        return {
+            TopicPartition(topic, number): Offset(offset)
+            for task in self._running.values()
+            if task.state.position is not None
+            for topic, offsets in task.state.position.sources.items()
+            for number, offset in offsets.items()
+        }
+
     def drained(self) -> bool:
         """Whether every task runs, and has taken everything that is committed now. A log may bring records
         some time after they were asked for: to have got none says nothing."""
@@ -118,12 +128,14 @@ class Slot:
             raise
 
     def purge(self) -> None:
-        """Internal topics are kept for nobody but their readers: what those have behind them goes. To be
-        called right after a commit."""
+        """Internal topics are kept for nobody but their readers: what lies behind their committed positions
+        goes."""
+        committed = self.committed()
         for task in self._running.values():
-            for partition, before in task.behind().items():
+            for partition in task.purged():
+                before = committed[partition]
                 if before > self._purged.get(partition, 0):
-                    self._log.purge(partition, Offset(before))
+                    self._log.purge(partition, before)
                     self._purged[partition] = before
 
     def close(self) -> None:

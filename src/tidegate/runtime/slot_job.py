@@ -181,10 +181,12 @@ class SlotJob:
                 self._records = slot.processed
                 slot.commit()
                 slot.purge()
+                self._log.mirror(self._order.app_id, slot.committed())
                 slot.close()
                 return
             if self._beats():
                 self._tell_numbers(slot)
+                self._log.mirror(self._order.app_id, slot.committed())
                 yield
 
     # --- the host's folders ---------------------------------------------------------------------------

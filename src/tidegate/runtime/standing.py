@@ -69,12 +69,10 @@ class Standing:
             return {}
         return {tp: topics[tp.topic].starts[tp.partition] for tp in self._of(internal)}
 
-    def behind(self, internal: Iterable[str], merge: Merge) -> dict[TopicPartition, int]:
-        """The internal partitions, each with the offset below which nobody needs it any more, once the task
-        is committed. A strict task may have to sort again."""
-        if self._pinned is not None:
-            return {}
-        return {tp: self.stepped_over(merge)[tp] for tp in self._of(internal)}
+    def purged(self, internal: Iterable[str]) -> list[TopicPartition]:
+        """The internal partitions that are kept for this task alone. A strict one may have to sort again, and
+        needs them whole."""
+        return [] if self._pinned is not None else self._of(internal)
 
     def position(self, changelogs: dict[str, int], progress: dict[str, str], merge: Merge) -> Position:
         """As it is written. A strict task that is done stands at its pinned ends, whatever offsets the last

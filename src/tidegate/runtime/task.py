@@ -169,9 +169,9 @@ class StreamTask:
         """Where a reader for this task begins."""
         return dict(self.at.stepped_over(self.merge))
 
-    def behind(self) -> dict[TopicPartition, int]:
-        """What of internal topics nobody needs any more, now that this task is committed."""
-        return self.at.behind(self._setting.manifest.internal.values(), self.merge)
+    def purged(self) -> list[TopicPartition]:
+        """What of internal topics nobody else reads, so that it can go behind this task's position."""
+        return self.at.purged(self._setting.manifest.internal.values())
 
     def feed(self, fetched: Fetched) -> None:
         self.merge.feed(fetched)

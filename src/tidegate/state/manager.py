@@ -25,6 +25,7 @@ from tidegate.errors import ConfigError, StateError
 from tidegate.log.checks import RECORD_OVERHEAD
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log
+from tidegate.log.reads import nothing_between
 from tidegate.state.builder import BuiltStore, StoreBuilder
 from tidegate.state.changelog import to_records
 from tidegate.state.checkpoint import CHECKPOINT, Checkpoint, CheckpointFile
@@ -244,7 +245,7 @@ class StateManager:
         now = self.clock.now()
         ends = log.ends(self._partitions.values(), committed=False)
         for name, partition in self._partitions.items():
-            if ends[partition] == self.offsets[name]:
+            if nothing_between(log, partition, self.offsets[name], ends[partition]):
                 self.current_at[name] = now
 
     def unsaved_bytes(self) -> int:

@@ -15,6 +15,7 @@ from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.topics import Topics
 from tidegate.log.kafka.writer import KafkaWriter
@@ -37,6 +38,7 @@ class KafkaLog:
         self._clients = Clients(servers, settings or {})
         self._id = self._reach()
         self._topics = Topics(self._clients)
+        self._mirror = Mirror(self._clients)
         self._lock = threading.Lock()
         self._appender: Appender | None = None
 
@@ -86,6 +88,10 @@ class KafkaLog:
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
         self._topics.purge(partition, before)
+
+    def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
+        """As offsets of a consumer group, so that `kafka-consumer-groups` shows the lag."""
+        self._mirror.show(group, positions)
 
     def staging(self) -> KafkaLog:
         """The same cluster: a broker keeps topics out of each other's way."""

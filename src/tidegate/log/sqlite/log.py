@@ -118,6 +118,9 @@ class SqliteLog:
     def purge(self, partition: TopicPartition, before: Offset) -> None:
         purge(self._database, self._catalog.current_ids([partition])[partition], before)
 
+    def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
+        """Positions are in the positions topic; there is no other place."""
+
     def upkeep(self) -> None:
         """Do now what the upkeep thread would do by itself: retention, due compaction, merging, shrinking."""
         self._upkeep.run()

@@ -69,6 +69,9 @@ class ModelLog:
     def id(self) -> str:
         return "model"
 
+    def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
+        """Nobody looks."""
+
     @property
     def place(self) -> LogPlace:
         return LogPlace("sqlite://")
