@@ -4,6 +4,8 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.CloseOptions;
+import org.apache.kafka.streams.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -118,7 +120,9 @@ public final class Oracle {
             failed.countDown();
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
-        Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
+        // Leaving its group, which is not the default: the next one need not wait for this one's session.
+        CloseOptions leaving = CloseOptions.groupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(leaving)));
         streams.start();
         failed.await();
         System.exit(1);

@@ -30,7 +30,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.kafka.clients import Message, read
 
-from tidegate.testing.broker.java import JavaProgram
+from tidegate.testing.broker.java import run_java
 
 SOURCE = Path(__file__).with_name("Oracle.java")
 NUMBERS = {"count", "aggregate"}
@@ -52,7 +52,7 @@ class Oracle:
         self._output = output
         self._numbers = topology in NUMBERS
         arguments = [topology, bootstrap, app_id, str(folder / "state"), output, *inputs]
-        self.program = JavaProgram([SOURCE], arguments, folder)
+        self.program = run_java([SOURCE], arguments, folder)
 
     def wait_running(self, timeout: float = 60.0) -> None:
         """Return once its tasks are assigned and restored."""

@@ -7,18 +7,15 @@ does in JSON lines on stdout, logs on stderr, and ends cleanly on SIGTERM.
 from __future__ import annotations
 
 import hashlib
-import json
-import signal
+import os
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from tidegate.errors import ConfigError, LogError
+from tidegate.errors import ConfigError
 from tidegate.testing.broker.config import SMALL_JVM
-from tidegate.testing.broker.guard import GuardedProcess
 from tidegate.testing.broker.jars import HOME, cache, classpath, locked, new_folder
+from tidegate.testing.broker.program import Program
 from tidegate.testing.broker.tools import java, javac
 
 
@@ -44,78 +41,21 @@ def _compile(sources: Sequence[Path], into: Path) -> None:
         raise ConfigError("java-source", f"{names} did not compile:\n{ran.stdout}{ran.stderr}")
 
 
-class JavaProgram:
-    """A running program: the main class is the first source's name.
-
-    Its lines are kept in `<folder>/<main>.out`, its log in `<folder>/<main>.log`, both begun anew by the next
-    program of that name in the folder. It dies with this process.
-    """
-
-    def __init__(
-        self,
-        sources: Sequence[Path],
-        arguments: Sequence[str],
-        folder: Path,
-        *,
-        jvm: Sequence[str] = SMALL_JVM,
-    ) -> None:
-        self.main = sources[0].stem
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "tmp").mkdir(exist_ok=True)
-        self.out_file = folder / f"{self.main}.out"
-        self.log_file = folder / f"{self.main}.log"
-        command = [
-            java(),
-            *jvm,
-            f"-Djava.io.tmpdir={folder / 'tmp'}",
-            f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}",
-            "-cp",
-            f"{compiled(sources)}:{classpath()}",
-            self.main,
-            *arguments,
-        ]
-        with self.out_file.open("wb") as out, self.log_file.open("wb") as log:
-            self._process = GuardedProcess(command, stdout=out, stderr=log)
-        self.pid = self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended yet."""
-        return self._process.running
-
-    def events(self) -> list[dict[str, Any]]:
-        """What it told so far; a line that is not whole yet is left out."""
-        lines = self.out_file.read_bytes().split(b"\n")[:-1]
-        return [json.loads(line) for line in lines]
-
-    def wait_for(self, told: Callable[[dict[str, Any]], bool], timeout: float = 60.0) -> dict[str, Any]:
-        """The first event that `told` holds for; raises with the end of the log if it does not come."""
-        end = time.monotonic() + timeout
-        while True:
-            running = self.running  # looked at first: what an ended program told is all in the file
-            for event in self.events():
-                if told(event):
-                    return event
-            if not running or time.monotonic() > end:
-                raise self.failed("ended early" if not running else f"said nothing of it in {timeout:.0f} s")
-            time.sleep(0.05)
-
-    def stop(self, timeout: float = 60.0) -> int:
-        """SIGTERM, and its exit code; killed if it does not end in time."""
-        self._process.signal(signal.SIGTERM)
-        try:
-            return self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return self.kill()
-
-    def kill(self) -> int:
-        """SIGKILL, and its exit code."""
-        self._process.signal(signal.SIGKILL)
-        return self._process.wait()
-
-    def failed(self, what: str) -> LogError:
-        """An error that carries the end of the program's log."""
-        tail = "\n".join(self.log_file.read_text(errors="replace").splitlines()[-20:])
-        return LogError(
-            "java-program", f"{self.main} {what}:\n{tail}", f"read {self.log_file}", retryable=True
-        )
+def run_java(
+    sources: Sequence[Path], arguments: Sequence[str], folder: Path, *, jvm: Sequence[str] = SMALL_JVM
+) -> Program:
+    """Compile if needed and start; the main class is the first source's name. What it unpacks goes to
+    `<folder>/tmp`."""
+    main = sources[0].stem
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    command = [
+        java(),
+        *jvm,
+        f"-Djava.io.tmpdir={folder / 'tmp'}",
+        f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}",
+        "-cp",
+        os.pathsep.join([str(compiled(sources)), classpath()]),
+        main,
+        *arguments,
+    ]
+    return Program(main, command, folder)
