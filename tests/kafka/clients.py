@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -19,16 +21,33 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> No
     admin.create_topics([NewTopic(topic, partitions, config=named)])[topic].result(30)
 
 
-def produce(bootstrap: str, topic: str, pairs: list[Pair]) -> None:
-    """Write records, in order, with all copies acknowledged."""
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record as it stands in a topic."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def produce(bootstrap: str, topic: str, pairs: Iterable[Pair], timestamp: int | None = None) -> None:
+    """Write records, in order, acknowledged by all copies; the first at `timestamp`, each next a ms later."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
-    for key, value in pairs:
-        producer.produce(topic, key=key, value=value)
+    for number, (key, value) in enumerate(pairs):
+        at = 0 if timestamp is None else timestamp + number  # 0 is now
+        producer.produce(topic, key=key, value=value, timestamp=at)
         producer.poll(0)
     assert producer.flush(30) == 0
 
 
-def consume(bootstrap: str, topic: str, seconds: float = 30) -> list[Pair]:
+def consume(bootstrap: str, topic: str) -> list[Pair]:
+    """Keys and values of all committed records of a topic, partition by partition."""
+    return [(found.key, found.value) for found in read(bootstrap, topic)]
+
+
+def read(bootstrap: str, topic: str, seconds: float = 30) -> list[Message]:
     """All committed records of a topic, partition by partition."""
     consumer = Consumer(
         {
@@ -40,7 +59,7 @@ def consume(bootstrap: str, topic: str, seconds: float = 30) -> list[Pair]:
         }
     )
     try:
-        found: list[Pair] = []
+        found: list[Message] = []
         partitions = consumer.list_topics(topic, timeout=seconds).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         ended: set[int] = set()
@@ -54,14 +73,18 @@ def consume(bootstrap: str, topic: str, seconds: float = 30) -> list[Pair]:
                 continue
             error = message.error()
             if error is None:
-                found.append((message.key(), message.value()))
+                found.append(_as_message(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(int(message.partition() or 0))
             elif not error.retriable():
                 raise AssertionError(error)
-        return found
+        return sorted(found, key=lambda message: (message.partition, message.offset))
     finally:
         consumer.close()
+
+
+def _as_message(found: Any) -> Message:
+    return Message(found.partition(), found.offset(), found.timestamp()[1], found.key(), found.value())
 
 
 def leaders(bootstrap: str, topic: str) -> Mapping[int, int]:

@@ -52,6 +52,7 @@ def properties(
         "share.coordinator.state.topic.min.isr": in_sync,
         "group.initial.rebalance.delay.ms": "0",
         "log.initial.task.delay.ms": "100",
+        # With this, what Kafka keeps for 7 days is gone in a second if its timestamp is older than that.
         "log.retention.check.interval.ms": "1000",
         "log.cleaner.backoff.ms": "100",
         "log.cleaner.dedupe.buffer.size": str(16 << 20),
