@@ -12,12 +12,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TypeVar
 
 import msgspec
 import pytest
+from tests import waiting
 from tests.spark.cluster import QUICK, Cluster
+from tests.waiting import HANG_SECONDS
 
 import tidegate
 from tidegate import TableTopic, Topic
@@ -114,8 +117,8 @@ class Command:
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
         self._reader.start()
 
-    def wait_until(self, text: str, seconds: float = 90) -> None:
-        wait_for(lambda: any(text in line for line in self.said), seconds)
+    def wait_until(self, text: str) -> None:
+        wait_for(lambda: any(text in line for line in self.said))
 
     def at_work(self, log: Connection, slots: int = 2) -> Command:
         """Itself, once its slots have written something."""
@@ -123,14 +126,14 @@ class Command:
         wait_for(lambda: progress(log) > 50)
         return self
 
-    def end(self, number: signal.Signals, seconds: float) -> int:
+    def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return self.process.wait(seconds)
+        return self.process.wait(HANG_SECONDS)
 
     def kill(self) -> None:
         """The whole driver at once: Python and Java."""
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(HANG_SECONDS)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -168,11 +171,8 @@ class Feeder:
                 time.sleep(0.02)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.4)  # to look costs time that the cluster could use
+wait_for = partial(waiting.wait_for, every=0.4)
+"""To look costs time that the cluster could use."""
 
 
 def rises_by_one(log: Connection) -> bool:
@@ -235,7 +235,7 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
     finally:
         expected = feeder.close()
     wait_for(lambda: log.rows(COUNTS) == expected)
-    assert again.end(signal.SIGTERM, 30) == 0
+    assert again.end(signal.SIGTERM) == 0
     assert log.rows(COUNTS) == expected
     assert rises_by_one(log)
     landings = told(log, Landing)
@@ -255,7 +255,7 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
         before = len(told(log, Landing))
         victim = cluster.workers[busy_worker(log)]
         victim.send(signal.SIGSTOP)
-        wait_for(lambda: len(told(log, Landing)) > before, 120)
+        wait_for(lambda: len(told(log, Landing)) > before)
         goes_on(log)
         victim.send(signal.SIGCONT)
         goes_on(log)
@@ -264,7 +264,7 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
             worker.send(signal.SIGCONT)
         expected = feeder.close()
     wait_for(lambda: log.rows(COUNTS) == expected)
-    assert run.end(signal.SIGINT, 30) == 0
+    assert run.end(signal.SIGINT) == 0
     assert log.rows(COUNTS) == expected
     assert rises_by_one(log)
 
@@ -276,19 +276,19 @@ def test_of_two_drivers_the_newer_goes_on_with_two_then_three_then_one_slots(
     try:
         first = command("--slots", "2").at_work(log)
         second = command("--slots", "3")
-        assert first.process.wait(90) == 1
+        assert first.process.wait(HANG_SECONDS) == 1
         assert any("[fenced]" in line for line in first.said)
         second.wait_until("running, 3 slots")
         goes_on(log)
         assert rises_by_one(log)
-        assert second.end(signal.SIGTERM, 10) == 0
+        assert second.end(signal.SIGTERM) == 0
         third = command("--slots", "1")
         third.wait_until("running, 1 slots")
         goes_on(log)
     finally:
         expected = feeder.close()
     wait_for(lambda: log.rows(COUNTS) == expected)
-    assert third.end(signal.SIGTERM, 10) == 0
+    assert third.end(signal.SIGTERM) == 0
     assert rises_by_one(log)
 
 
@@ -304,7 +304,7 @@ def test_orders_give_on_the_cluster_what_they_give_in_the_driver_of_testing(
         for key, orders in sent.items():
             driver.send(module.ORDERS, key, *orders)
         driver.run()
-        assert command("orders:app", "--slots", "2", "--until-caught-up").process.wait(90) == 0
+        assert command("orders:app", "--slots", "2", "--until-caught-up").process.wait(HANG_SECONDS) == 0
         there = [(record.key, record.value) for record in log.read(module.TOTALS)]
         assert by_key(there) == by_key([(r.key, r.value) for r in driver.records(module.TOTALS)])
     sys.modules.pop("orders")
