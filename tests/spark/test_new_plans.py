@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.spark.cluster import QUICK, Cluster
 from tests.spark.test_cluster import (
-    COUNTS,
     EXAMPLE,
     KEPT_COUNTS,
     LINES,
     TOML,
     Command,
     Feeder,
+    ends_right,
     goes_on,
     rises_by_one,
     told,
@@ -80,26 +80,24 @@ def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_
     with tidegate.connect(config=config) as log:
         log.send(LINES, "k", "the first")
         log.log.create(KEPT_COUNTS)
-        feeder = Feeder(config)
         run = Command(config, program=[sys.executable, "hasty.py"])
         try:
-            wait_for(lambda: says(run, "3 slots"))
-            goes_on(log)
-            wait_for(lambda: tasks_on_disk(cluster) >= ALL_TASKS)  # so that there is state to come back to
-            cluster.workers[0].close()
-            wait_for(lambda: says(run, "1 slots"))
-            goes_on(log)
-            cluster.workers[0] = cluster.start_worker(1)
-            wait_for(lambda: says(run, "3 slots"))
-            goes_on(log)
-            assert rises_by_one(log)
+            with Feeder(config) as feeder:
+                wait_for(lambda: says(run, "3 slots"))
+                goes_on(log)
+                wait_for(
+                    lambda: tasks_on_disk(cluster) >= ALL_TASKS
+                )  # so that there is state to come back to
+                cluster.workers[0].close()
+                wait_for(lambda: says(run, "1 slots"))
+                goes_on(log)
+                cluster.workers[0] = cluster.start_worker(1)
+                wait_for(lambda: says(run, "3 slots"))
+                goes_on(log)
+                assert rises_by_one(log)
+            ends_right(log, run, signal.SIGTERM, feeder)
         finally:
-            expected = feeder.close()
-            wait_for(lambda: log.rows(COUNTS) == expected)
-            code = run.end(signal.SIGTERM)
             run.close()
-        assert code == 0
-        assert rises_by_one(log)
         plan = read_control(log.log, "wordcount").plan(ROLE)
         landings = [landing for landing in told(log, Landing) if landing.epoch == plan.epoch]
         assert {"worker-1", "worker-2"} == {landing.host for landing in landings}
