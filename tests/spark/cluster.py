@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyspark
+from tests.waiting import HANG_SECONDS
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS = 60.0
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For Java processes that live for a minute: most of their time they would compile themselves."""
 OPTIONS = f"{QUICK} -Dspark.worker.timeout=10 -Dspark.deploy.maxExecutorRetries=-1"
@@ -64,7 +64,7 @@ class Node:
                 os.kill(pid, number)
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while text not in self.log.read_text(errors="replace"):
             assert time.monotonic() < deadline, f"{self.name} did not start: {self.log.read_text()[-2000:]}"
             assert self.process.poll() is None, f"{self.name} ended: {self.log.read_text()[-2000:]}"
@@ -73,7 +73,7 @@ class Node:
     def close(self) -> None:
         self.send(signal.SIGCONT)
         self.send(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(HANG_SECONDS)
 
 
 class Cluster:

@@ -12,12 +12,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Self, TypeVar
 
 import msgspec
 import pytest
+from tests import waiting
 from tests.spark.cluster import QUICK, Cluster
+from tests.waiting import HANG_SECONDS
 
 import tidegate
 from tidegate import TableTopic, Topic
@@ -114,23 +117,23 @@ class Command:
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
         self._reader.start()
 
-    def wait_until(self, text: str, seconds: float = 90) -> None:
-        wait_for(lambda: any(text in line for line in self.said), seconds)
+    def wait_until(self, text: str) -> None:
+        wait_for(lambda: any(text in line for line in self.said))
 
     def at_work(self, log: Connection, slots: int = 2) -> Command:
-        """Itself, once its slots have written something."""
+        """Itself, once its slots count."""
         self.wait_until(f"running, {slots} slots")
-        wait_for(lambda: progress(log) > 50)
+        goes_on(log)
         return self
 
-    def end(self, number: signal.Signals, seconds: float) -> int:
+    def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return self.process.wait(seconds)
+        return self.process.wait(HANG_SECONDS)
 
     def kill(self) -> None:
         """The whole driver at once: Python and Java."""
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(HANG_SECONDS)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -144,35 +147,37 @@ class Command:
 
 
 class Feeder:
-    """Sends lines all the time, and knows what it sent."""
+    """Sends lines all the time, inside a `with`, and knows what it sent."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._ended = threading.Event()
-        self.sent = ["the first"]
+        self._sent = ["the first"]
         self._thread = threading.Thread(target=self._feed)
-        self._thread.start()
 
-    def close(self) -> dict[str, int]:
-        """What must come out."""
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        return dict(Counter(word for line in self.sent for word in line.split()))
+
+    def expected(self) -> dict[str, int]:
+        """What must come out."""
+        return dict(Counter(word for line in self._sent for word in line.split()))
 
     def _feed(self) -> None:
         with tidegate.connect(config=self._config) as log:
             while not self._ended.is_set():
-                line = f"the {len(self.sent) % 10} quick"
-                log.send(LINES, f"k{len(self.sent) % 7}", line)
-                self.sent.append(line)
+                line = f"the {len(self._sent) % 10} quick"
+                log.send(LINES, f"k{len(self._sent) % 7}", line)
+                self._sent.append(line)
                 time.sleep(0.02)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.4)  # to look costs time that the cluster could use
+wait_for = partial(waiting.wait_for, every=0.4)
+"""To look costs time that the cluster could use."""
 
 
 def rises_by_one(log: Connection) -> bool:
@@ -215,11 +220,19 @@ def progress(log: Connection) -> int:
     return log.rows(COUNTS).get("the", 0)
 
 
+def ends_right(log: Connection, run: Command, number: signal.Signals, feeder: Feeder) -> None:
+    """All that was sent is counted; told to stop, it ends in order; and every count is there once."""
+    expected = feeder.expected()
+    wait_for(lambda: log.rows(COUNTS) == expected)
+    assert run.end(number) == 0
+    assert log.rows(COUNTS) == expected
+    assert rises_by_one(log)
+
+
 def test_a_lost_worker_and_a_lost_driver_cost_nothing(
     config: Config, log: Connection, cluster: Cluster, command: Run
 ) -> None:
-    feeder = Feeder(config)
-    try:
+    with Feeder(config) as feeder:
         run = command("--slots", "2").at_work(log)
         lost = busy_worker(log)
         is_on_disk(cluster, lost)
@@ -229,15 +242,8 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
         is_on_disk(cluster, 1 - lost)
         run.kill()
         cluster.workers[lost] = cluster.start_worker(lost + 1)
-        again = command("--slots", "2")
-        again.wait_until("running, 2 slots")
-        goes_on(log)
-    finally:
-        expected = feeder.close()
-    wait_for(lambda: log.rows(COUNTS) == expected)
-    assert again.end(signal.SIGTERM, 30) == 0
-    assert log.rows(COUNTS) == expected
-    assert rises_by_one(log)
+        again = command("--slots", "2").at_work(log)
+    ends_right(log, again, signal.SIGTERM, feeder)
     landings = told(log, Landing)
     newest = landings[-1].epoch
     assert any(one.folders for one in landings if one.epoch == newest), "state was found where it lay"
@@ -249,47 +255,33 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
 def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
     config: Config, log: Connection, cluster: Cluster, command: Run
 ) -> None:
-    feeder = Feeder(config)
-    try:
+    with Feeder(config) as feeder:
         run = command("--slots", "2").at_work(log)
         before = len(told(log, Landing))
         victim = cluster.workers[busy_worker(log)]
         victim.send(signal.SIGSTOP)
-        wait_for(lambda: len(told(log, Landing)) > before, 120)
+        try:
+            wait_for(lambda: len(told(log, Landing)) > before)
+            goes_on(log)
+        finally:
+            victim.send(signal.SIGCONT)
         goes_on(log)
-        victim.send(signal.SIGCONT)
-        goes_on(log)
-    finally:
-        for worker in cluster.workers:
-            worker.send(signal.SIGCONT)
-        expected = feeder.close()
-    wait_for(lambda: log.rows(COUNTS) == expected)
-    assert run.end(signal.SIGINT, 30) == 0
-    assert log.rows(COUNTS) == expected
-    assert rises_by_one(log)
+    ends_right(log, run, signal.SIGINT, feeder)
 
 
 def test_of_two_drivers_the_newer_goes_on_with_two_then_three_then_one_slots(
     config: Config, log: Connection, command: Run
 ) -> None:
-    feeder = Feeder(config)
-    try:
+    with Feeder(config) as feeder:
         first = command("--slots", "2").at_work(log)
         second = command("--slots", "3")
-        assert first.process.wait(90) == 1
+        assert first.process.wait(HANG_SECONDS) == 1
         assert any("[fenced]" in line for line in first.said)
-        second.wait_until("running, 3 slots")
-        goes_on(log)
+        second.at_work(log, slots=3)
         assert rises_by_one(log)
-        assert second.end(signal.SIGTERM, 10) == 0
-        third = command("--slots", "1")
-        third.wait_until("running, 1 slots")
-        goes_on(log)
-    finally:
-        expected = feeder.close()
-    wait_for(lambda: log.rows(COUNTS) == expected)
-    assert third.end(signal.SIGTERM, 10) == 0
-    assert rises_by_one(log)
+        assert second.end(signal.SIGTERM) == 0
+        third = command("--slots", "1").at_work(log, slots=1)
+    ends_right(log, third, signal.SIGTERM, feeder)
 
 
 def test_orders_give_on_the_cluster_what_they_give_in_the_driver_of_testing(
@@ -304,7 +296,7 @@ def test_orders_give_on_the_cluster_what_they_give_in_the_driver_of_testing(
         for key, orders in sent.items():
             driver.send(module.ORDERS, key, *orders)
         driver.run()
-        assert command("orders:app", "--slots", "2", "--until-caught-up").process.wait(90) == 0
+        assert command("orders:app", "--slots", "2", "--until-caught-up").process.wait(HANG_SECONDS) == 0
         there = [(record.key, record.value) for record in log.read(module.TOTALS)]
         assert by_key(there) == by_key([(r.key, r.value) for r in driver.records(module.TOTALS)])
     sys.modules.pop("orders")

@@ -6,20 +6,19 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.spark.cluster import QUICK, Cluster
 from tests.spark.test_cluster import (
-    COUNTS,
     EXAMPLE,
     KEPT_COUNTS,
     LINES,
     TOML,
     Command,
     Feeder,
+    ends_right,
     goes_on,
     rises_by_one,
     told,
@@ -29,11 +28,12 @@ from tests.spark.test_cluster import (
 import tidegate
 from tidegate.config import Config, load_config
 from tidegate.runtime.control import read_control
+from tidegate.runtime.host import folders_here
 from tidegate.runtime.status import Landing, Numbers
 from tidegate.runtime.takeover import ROLE
-from tidegate.state.manager import Limits
 from tidegate.types import TopicPartition
 
+ALL_TASKS = 8
 HASTY = """
 import signal, sys
 from tidegate.config import load_config
@@ -60,6 +60,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
+def tasks_on_disk(cluster: Cluster) -> int:
+    return sum(len(folders_here(cluster.state_dir(number), "wordcount")) for number in (1, 2))
+
+
 def says(run: Command, what: str) -> bool:
     return bool(run.said) and what in run.said[-1]
 
@@ -76,26 +80,24 @@ def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_
     with tidegate.connect(config=config) as log:
         log.send(LINES, "k", "the first")
         log.log.create(KEPT_COUNTS)
-        feeder = Feeder(config)
         run = Command(config, program=[sys.executable, "hasty.py"])
         try:
-            wait_for(lambda: says(run, "3 slots"), 120)
-            goes_on(log)
-            time.sleep(2 * Limits().commit_seconds)  # so that there is state to come back to
-            cluster.workers[0].close()
-            wait_for(lambda: says(run, "1 slots"), 120)
-            goes_on(log)
-            cluster.workers[0] = cluster.start_worker(1)
-            wait_for(lambda: says(run, "3 slots"), 120)
-            goes_on(log)
-            assert rises_by_one(log)
+            with Feeder(config) as feeder:
+                wait_for(lambda: says(run, "3 slots"))
+                goes_on(log)
+                wait_for(
+                    lambda: tasks_on_disk(cluster) >= ALL_TASKS
+                )  # so that there is state to come back to
+                cluster.workers[0].close()
+                wait_for(lambda: says(run, "1 slots"))
+                goes_on(log)
+                cluster.workers[0] = cluster.start_worker(1)
+                wait_for(lambda: says(run, "3 slots"))
+                goes_on(log)
+                assert rises_by_one(log)
+            ends_right(log, run, signal.SIGTERM, feeder)
         finally:
-            expected = feeder.close()
-            wait_for(lambda: log.rows(COUNTS) == expected)
-            code = run.end(signal.SIGTERM, 20)
             run.close()
-        assert code == 0
-        assert rises_by_one(log)
         plan = read_control(log.log, "wordcount").plan(ROLE)
         landings = [landing for landing in told(log, Landing) if landing.epoch == plan.epoch]
         assert {"worker-1", "worker-2"} == {landing.host for landing in landings}

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.processes import python_workers
+from tests.waiting import HANG_SECONDS, wait_for
 
 import tidegate
 from tidegate.config import Config, load_config
@@ -35,6 +37,9 @@ from tidegate.testing import Driver
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
 CYCLES = 50
+SPARE = {"files": 2, "threads": 2, "workers": 1, "folders": 0}
+SETTLE_SECONDS = 20.0
+"""For what is about to end. Idle Python workers live for a minute."""
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
 Start = Callable[..., Running]
 
 
-def finished(run: Running, seconds: float = 60) -> None:
+def finished(run: Running, seconds: float = HANG_SECONDS) -> None:
     assert run.wait(seconds), "it did not end in time"
     assert run.state is State.STOPPED
 
@@ -60,13 +65,6 @@ def lines(count: int) -> list[tuple[str, str]]:
 
 def counted(sent: list[tuple[str, str]]) -> dict[str, int]:
     return dict(Counter(word for _, line in sent for word in line.split()))
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.1)
 
 
 def landed_again(run: Running, before: Landing) -> bool:
@@ -130,10 +128,11 @@ def test_killed_slots_lose_nothing_and_repeat_nothing(start: Start, config: Conf
             wait_for(partial(landed_again, run, victim))
     finally:
         ended.set()
-        feeder.join()
+        if feeder.ident is not None:
+            feeder.join()
     wait_for(lambda: log.rows(module.COUNTS) == counted(sent))
     run.stop()
-    finished(run, 20)
+    finished(run)
     assert log.rows(module.COUNTS) == counted(sent)
     seen: dict[str, list[int | None]] = {}
     for record in log.read(module.COUNTS):
@@ -155,8 +154,11 @@ def test_a_stop_is_committed_and_gone_within_ten_seconds(start: Start, log: Conn
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidegate-slot")]
 
 
-def test_starts_and_stops_leak_nothing(start: Start, log: Connection) -> None:
+def test_starts_and_stops_leak_nothing(
+    start: Start, log: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I15: threads, files and Python workers after many are those after a few."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # others on this machine make folders, too
     module = importlib.import_module("wordcount")
 
     def cycle(number: int) -> None:
@@ -164,18 +166,18 @@ def test_starts_and_stops_leak_nothing(start: Start, log: Connection) -> None:
         run = start("wordcount:app")
         wait_for(lambda: f"word{number}" in log.rows(module.COUNTS))
         run.stop()
-        finished(run, 10)
+        finished(run)
 
     for number in range(4):
         cycle(number)
     before = held()
     for number in range(4, CYCLES):
         cycle(number)
+    most = {name: count + SPARE[name] for name, count in before.items()}
+    with suppress(AssertionError):
+        wait_for(lambda: all(count <= most[name] for name, count in held().items()), SETTLE_SECONDS)
     after = held()
-    assert after["files"] <= before["files"] + 2
-    assert after["threads"] <= before["threads"] + 2
-    assert after["workers"] <= before["workers"] + 1
-    assert after["folders"] <= before["folders"]
+    assert {name: count for name, count in after.items() if count > most[name]} == {}
     assert len(log.rows(module.COUNTS)) == CYCLES
 
 
@@ -197,18 +199,19 @@ def test_jobs_say_which_app_slot_and_tasks(start: Start, spark: SparkSession, lo
     run = start("wordcount:app")
     wait_for(lambda: log.rows(module.COUNTS) == {"a": 1, "b": 1})
     os.kill(run.view.landings[0].pid, signal.SIGKILL)
-    wait_for(lambda: run.view.landings[0].attempt == 2)
     store: Any = spark.sparkContext._jsc
-    told = [
-        (job.jobGroup().get(), job.description().get())
-        for job in jobs_of(store.sc().statusStore())
-        if job.jobGroup().isDefined() and "attempt 2" in job.description().get()
-    ]
-    group, description = told[0]
+
+    def told() -> list[tuple[str, str]]:
+        jobs = [job for job in jobs_of(store.sc().statusStore()) if job.jobGroup().isDefined()]
+        pairs = [(job.jobGroup().get(), job.description().get()) for job in jobs]
+        return [pair for pair in pairs if "attempt 2" in pair[1]]
+
+    wait_for(lambda: bool(told()))  # Spark's listeners hear of a job after it has begun
+    group, description = told()[0]
     assert group == "tidegate-wordcount-slot-0"
     assert description.startswith("tidegate wordcount: slot 0, epoch 1, attempt 2, tasks: by-word.g1/")
     run.stop()
-    finished(run, 20)
+    finished(run)
 
 
 def jobs_of(store: Any) -> list[Any]:
@@ -231,7 +234,7 @@ def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config,
         log.send(importlib.import_module("wordcount").LINES, "k", "v")
         run = start("unlucky_app:app", patience=Patience(failures=1, back_off_seconds=0.1))
         with pytest.raises(TidegateError, match=r"ValueError: unlucky at unlucky_app.py:4"):
-            run.wait(60)
+            run.wait(HANG_SECONDS)
         assert run.state is State.FAILED
     finally:
         sys.path.remove(str(folder))

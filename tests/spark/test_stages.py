@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.spark.processes import python_workers
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import App, TableTopic, Topic
 from tidegate.config import Config, load_config
@@ -95,7 +97,7 @@ def test_the_same_on_slots_to_the_end_of_what_there_is(
     for key, order in sent:
         log.send(module.ORDERS, key, order)
     run = start("regions:app", slots=1, until_caught_up=True)
-    assert run.wait(90)
+    assert run.wait(HANG_SECONDS)
     assert run.state is State.STOPPED
     check_placed(list(log.read(module.PLACED)), sent)
     assert log.rows(module.SALES) == expected(sent)
@@ -105,52 +107,52 @@ def test_ten_kills_at_random_moments_lose_nothing_and_repeat_nothing(
     start: Callable[..., Running], log: Connection
 ) -> None:
     """Workers of slots and of the stage are killed while it runs; in the middle a new driver takes over from
-    one that still runs. There is no checkpoint: nothing but the log survives that."""
+    one that still runs. There is no checkpoint: nothing but the log survives that. It goes on until a kill
+    has met the stage, whose workers may be idle, and the slot."""
     module = importlib.import_module("regions")
-    sent = orders(module, 1500)
-    rng = random.Random(11)
+    sent: list[tuple[str, Any]] = []
+    rng, ended = random.Random(11), threading.Event()
 
     def feed() -> None:
-        for key, order in sent:
+        while not ended.is_set():
+            [(key, order)] = orders(module, 1, first=len(sent))
             log.send(module.ORDERS, key, order)
+            sent.append((key, order))
             time.sleep(0.008)
 
     feeder = threading.Thread(target=feed)
     log.send(module.ORDERS, "first", module.Order(0, 0))
-    run = start("regions:app", slots=1)
-    runs = [run]
-    wait_for(lambda: len(log.rows(module.SALES)) > 0, 60)
+    runs = [start("regions:app", slots=1)]
+    wait_for(lambda: len(log.rows(module.SALES)) > 0)
     feeder.start()
-    kills = 0
-    while kills < 10:
-        time.sleep(rng.uniform(0.2, 1.6))
-        if kills == 5:
-            run = start("regions:app", slots=1)
-            runs.append(run)
-            kills += 1
-            continue
-        workers = python_workers()
-        for worker in workers if kills % 2 else rng.sample(workers, min(1, len(workers))):
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-        kills += bool(workers)
-    feeder.join()
+
+    def hit() -> set[int]:
+        return {failure.slot for one in runs for failure in one.view.recent_failures(math.inf)}
+
+    try:
+        kills, deadline = 0, time.monotonic() + HANG_SECONDS
+        while kills < 10 or hit() != {0, -1}:
+            assert time.monotonic() < deadline, f"the kills met {hit()} only"
+            time.sleep(rng.uniform(0.2, 1.6))
+            if kills == 5:
+                runs.append(start("regions:app", slots=1))
+                kills += 1
+                continue
+            workers = python_workers()
+            for worker in workers if kills % 2 else rng.sample(workers, min(1, len(workers))):
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+            kills += bool(workers)
+    finally:
+        ended.set()
+        feeder.join()
     total = expected(sent)
-    wait_for(lambda: log.rows(module.SALES) == total, 90)
-    hit = {failure.slot for one in runs for _, failure in one.view.failures}
-    assert hit == {0, -1}, "the kills met the slot and the stage"
-    run.stop()
-    assert run.wait(30)
+    wait_for(lambda: log.rows(module.SALES) == total)
+    runs[-1].stop()
+    assert runs[-1].wait(HANG_SECONDS)
     placed = [record for record in log.read(module.PLACED) if record.key != "first"]
     check_placed(placed, sent)
     assert log.rows(module.SALES) == total
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.1)
 
 
 def staged(function: Callable[[DataFrame], Any], **types: Any) -> App:
