@@ -15,6 +15,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     app_id: str
     settings: dict[str, Any]
     """The user's settings as the driver has them."""
+    registry: dict[str, Any] = {}
+    """How to reach the schema registry; empty: as the executor's own environment says."""
     fingerprint: str
     """Of the package that holds the app."""
     log: str
