@@ -27,7 +27,8 @@ IMPATIENT_SECONDS = 10.0
 """After that was in vain, ids are asked for once: a topic full of unknown ones would hold its slot up."""
 REMEMBER_UNKNOWN_SECONDS = 60.0
 MOST_UNKNOWN = 10_000
-NO_SUBJECT, NO_VERSION, NO_SCHEMA = 40401, 40402, 40403
+NOT_FOUND = (40401, 40402, 40403)
+"""No such subject, version, schema. Any other 404 comes from something that is no registry."""
 _NO_REGISTRY = (ValueError, TypeError, LookupError, AttributeError)
 """What the client raises about answers that are none of a registry."""
 RETRIABLE = (408, 429, 500, 502, 503, 504)
@@ -78,13 +79,17 @@ class Registry:
         )
         return self._registered(found.schema_id, found.schema)
 
-    def _id(self, subject: str, kind: str, text: str, ask: Callable[..., int]) -> int:
+    def _id(self, subject: str, kind: str, text: str, ask: Callable[..., Any]) -> int:
         from confluent_kafka.schema_registry import Schema
 
         known = self._ids.get((subject, kind, text))
         if known is None:
-            known = self._ask(f"a schema of {subject!r}", lambda: ask(subject, Schema(text, kind)))
-            self._ids[subject, kind, text] = known
+            what = f"a schema of {subject!r}"
+            found = self._ask(what, lambda: ask(subject, Schema(text, kind)))
+            if not isinstance(found, int):
+                self._client.clear_caches()
+                raise self._told(what, 200, 0, "no id")
+            known = self._ids[subject, kind, text] = found
         return known
 
     def _fetch(self, schema_id: int) -> Registered:
@@ -104,6 +109,9 @@ class Registry:
         raise _unknown(schema_id)
 
     def _registered(self, schema_id: int, schema: Any) -> Registered:
+        if not isinstance(schema_id, int) or not isinstance(schema.schema_str, str):
+            self._client.clear_caches()  # it keeps also what is none
+            raise self._told(f"schema {schema_id}", 200, 0, "no schema")
         named: list[Registered] = []
         for one in schema.references or ():
             where = f"version {one.version} of {one.subject!r}"
@@ -131,7 +139,7 @@ class Registry:
 
     def _told(self, what: str, status: int, code: int, message: str) -> RegistryError:
         said = f"{self.url} said {status} when asked for {what}: {str(message)[:300]}"
-        if code in (NO_SUBJECT, NO_VERSION, NO_SCHEMA):
+        if code in NOT_FOUND or (status == 404 and self.url.startswith("mock:")):
             return _NotFoundError("not-registered", said, "register the schema first, or use register=True")
         if status in (401, 403):
             return RegistryError("registry-refused", said, 'set "basic.auth.user.info" under [registry]')
