@@ -130,7 +130,6 @@ def test_a_registry_that_is_away_loses_no_record_under_any_policy(
 def test_a_schema_that_the_registry_refuses_stops_and_loses_no_record(
     server: RegistryServer, policy: OnError
 ) -> None:
-    server.add()
     server.add("totals-value", '{"type": "record", "name": "Totals", "fields": []}')
     shop = Shop(Avro, policy)
     required = TableTopic("totals", Avro[Order]())
