@@ -18,6 +18,7 @@ from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import prepare
 from tidegate.spark.running import Running
@@ -93,7 +94,7 @@ def without_spark(crew: Crew, name: str, records: int) -> float:
 def slot_alone(turn: Turn, name: str, config: Config) -> None:
     """All tasks in one slot until everything is taken, committing each interval."""
     interval = config.commit_interval_ms / 1000
-    with closing(open_log(config.log, folder=config.folder, create=False)) as log:
+    with closing(open_log(LogPlace.of(config), create=False)) as log:
         ready = prepare(APPS[name], log, SystemClock(), partitions=config.partitions)
         turn.wait()
         [slot] = ready.slots(config.folder / "state", 1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Brings up .venv with the locked packages, and finds or installs Java 17+ (Spark needs it).
+# Brings up .venv with the locked packages, and finds or installs Java 17+ (Spark needs it), its compiler and
+# Maven (the tests fetch a real Kafka broker with it and compile programs against it).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
@@ -13,6 +14,17 @@ if ! command -v java >/dev/null || [ "$(java_major)" -lt 17 ]; then
     apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless >/dev/null
   else
     echo "tidegate needs Java 17 or newer. Do: sudo apt-get install openjdk-17-jre-headless" >&2; exit 1
+  fi
+fi
+javac_major() { javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p' | head -n 1; }
+missing=()
+if ! command -v javac >/dev/null || [ "$(javac_major)" -lt 17 ]; then missing+=(openjdk-17-jdk-headless); fi
+if ! command -v mvn >/dev/null; then missing+=(maven); fi
+if [ "${#missing[@]}" -gt 0 ]; then
+  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
+  else
+    echo "The Kafka tests need more. Do: sudo apt-get install ${missing[*]}" >&2; exit 1
   fi
 fi
 

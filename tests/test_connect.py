@@ -84,7 +84,7 @@ def test_what_is_neither_a_log_nor_a_url_is_refused(tmp_path: Path) -> None:
     wrong: Any = tmp_path / "log.db"
     refused("bad-log-url", tidegate.connect, wrong)
     refused("bad-log-url", tidegate.connect, "log.db")
-    refused("not-yet", tidegate.connect, "kafka://broker:9092")
+    refused("bad-log-url", tidegate.connect, "kafka://broker:9092/topic")
 
 
 def test_a_closed_connection_says_so_and_closes_twice(connection: Connection) -> None:

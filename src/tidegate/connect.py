@@ -32,6 +32,7 @@ def connect(
     # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
     from tidegate.connection import Connection
     from tidegate.log.open import open_log
+    from tidegate.log.place import LogPlace
     from tidegate.serde.registry_settings import use_registry
 
     if config is None:
@@ -39,11 +40,11 @@ def connect(
     if config.registry:
         use_registry(config.registry)
     if isinstance(log, str):
-        opened = open_log(log, folder=config.folder, clock=clock)
+        opened = open_log(LogPlace(log, config.folder, config.kafka), clock=clock)
     elif log is not None:
         return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
     else:
-        opened = open_log(config.log, folder=config.folder, clock=clock)
+        opened = open_log(LogPlace.of(config), clock=clock)
     return Connection(opened, partitions=config.partitions, clock=clock)
 
 

@@ -110,13 +110,17 @@ class LogError(TidegateError):
 class FencedError(LogError):
     """A newer holder of the same writer id exists: nothing of this writer will ever be committed."""
 
-    def __init__(self, writer: str, held: int, current: int) -> None:
+    def __init__(self, writer: str, held: int | None = None, current: int | None = None) -> None:
         super().__init__(
             "fenced",
-            f"writer {writer!r} (epoch {held}) was fenced by a newer one (epoch {current})",
+            f"writer {writer!r}{_epoch(held)} was fenced by a newer one{_epoch(current)}",
             "stop this writer; the newer one goes on from the committed positions",
         )
         self.writer = writer
+
+
+def _epoch(number: int | None) -> str:
+    return "" if number is None else f" (epoch {number})"
 
 
 class UpgradeError(TidegateError):

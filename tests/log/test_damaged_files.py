@@ -31,8 +31,8 @@ from tests.log.history import (
 from tidegate.errors import LogError
 from tidegate.log.reads import fold
 from tidegate.log.records import Row, to_batch
-from tidegate.log.sqlite import database
-from tidegate.log.sqlite.filesystem import file_system_of, refuse_network_file_system
+from tidegate.log.sqlite.database import Database
+from tidegate.log.sqlite.filesystem import file_system_of
 from tidegate.log.sqlite.layout import PAGE_SIZE
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
@@ -289,23 +289,18 @@ def test_the_file_system_of_a_path_is_that_of_its_nearest_mount(path: str, kind:
     assert file_system_of(Path(path), MOUNTS) == kind
 
 
-def test_a_network_file_system_is_refused_by_name_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_file_system_is_refused_by_name_before_anything_is_made(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/export {tmp_path}/far nfs rw 0 0\n")
-    monkeypatch.setattr(
-        database, "refuse_network_file_system", partial(refuse_network_file_system, mounts=mounts)
-    )
     (tmp_path / "far").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "far")
     for folder in ("far", "link"):
         path = tmp_path / folder / "deeper" / NAME
         with pytest.raises(LogError) as raised:
-            opened(path)
+            Database(path, mounts=mounts)
         assert code_of(raised.value) == "network-file-system"
         assert not path.parent.exists()
-    opened(tmp_path / "near" / NAME)
+    Database(tmp_path / "near" / NAME, mounts=mounts).close()
 
 
 def locks_on(path: Path) -> set[str]:

@@ -24,6 +24,7 @@ import pytest
 from tests.log.anatomy import check_batches, check_tiles, stored
 from tests.log.reader_process import checksum, transaction_of
 from tests.log.workload import EVERYWHERE, FENCED, TOPICS, WRITERS, plan_of, row_of, sort_key
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.log.reads import read_to_end
 from tidegate.log.records import ReadRow, rows_of
@@ -33,7 +34,6 @@ from tidegate.types import Offset, TopicPartition
 ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or (60 if os.environ.get("TIDEGATE_SOAK") else 20))
 READERS = ["r0", "r1", "r2", "r3"]
-PATIENCE = 60.0
 SECONDS_PER_ZOMBIE = 3
 
 Contents = dict[TopicPartition, list[ReadRow]]
@@ -70,7 +70,7 @@ class Child:
 
     def end(self, *expected: int) -> None:
         """Wait for it, and see that it ended as expected."""
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(HANG_SECONDS)
         self.hang_up()
         assert code in expected, f"{self.name}.{self.run} left with {code}:\n{self._errors.read_text()}"
 
@@ -328,11 +328,10 @@ def test_nothing_is_lost_repeated_or_torn_when_processes_are_killed(
 
 def await_compaction(folder: Path) -> None:
     """The processes do the upkeep: left in peace, one of them compacts the table, if none did before."""
-    deadline = time.monotonic() + PATIENCE
     with closing(SqliteLog(folder / "log.db", upkeep=False)) as log:
-        while not any(one.row.clean for partition, one in stored(log).items() if partition.topic == "table"):
-            assert time.monotonic() < deadline, "no process compacted the table"
-            time.sleep(0.1)
+        wait_for(
+            lambda: any(one.row.clean for partition, one in stored(log).items() if partition.topic == "table")
+        )
 
 
 def check_end(log: SqliteLog, contents: Contents) -> None:

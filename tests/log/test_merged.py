@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate.log import merged, reads
 from tidegate.log.merged import Span, follow, read_merged
+from tidegate.log.protocol import Fetched
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.reader import SqliteReader
@@ -37,8 +37,8 @@ def fill(log: SqliteLog, name: str, times: list[list[int]], size: int = 1) -> di
     return spans
 
 
-def read(log: SqliteLog, spans: dict[TopicPartition, Span]) -> list[tuple[int, int, int]]:
-    return [(part.partition, row.offset, row.timestamp) for part, row in read_merged(log, spans)]
+def read(log: SqliteLog, spans: dict[TopicPartition, Span], **memory: int) -> list[tuple[int, int, int]]:
+    return [(part.partition, row.offset, row.timestamp) for part, row in read_merged(log, spans, **memory)]
 
 
 def test_the_earlier_timestamp_goes_first_then_the_lower_partition(log: SqliteLog) -> None:
@@ -63,12 +63,10 @@ times = st.lists(st.lists(st.integers(0, 20), max_size=30), min_size=1, max_size
 @given(times=times, share=st.sampled_from([1, 7, 10_000]))
 @settings(deadline=None, max_examples=60)
 def test_many_partitions_that_share_memory_read_the_same_as_few(times: list[list[int]], share: int) -> None:
-    with closing(SqliteLog()) as log, pytest.MonkeyPatch.context() as patch:
+    with closing(SqliteLog()) as log:
         spans = fill(log, "t", times, size=3)
         streamed = read(log, spans)
-        patch.setattr(merged, "OPEN_READERS", 0)
-        patch.setattr(merged, "SHARED_BYTES", share * len(times))
-        assert read(log, spans) == streamed
+        assert read(log, spans, open_readers=0, shared_bytes=share * len(times)) == streamed
         assert sorted(streamed) == [(p, o, t) for p, listed in enumerate(times) for o, t in enumerate(listed)]
 
 
@@ -142,12 +140,28 @@ def test_follow_says_when_nothing_came_for_a_while(log: SqliteLog) -> None:
     assert live[1].timestamp == 7
 
 
-def test_follow_does_not_count_the_time_that_its_caller_takes(log: SqliteLog) -> None:
-    [partition] = fill(log, "t", [[1]])
-    with closing(follow(log, {partition: Offset(0)}, timeout=0.4)) as found:
-        next(found)
-        time.sleep(0.5)
-        later = threading.Timer(0.1, lambda: log.append(partition, to_batch([Row(b"k", b"v", 7)])))
-        later.start()
-        assert [placed[1].timestamp for placed in found if placed] == [7]
-        later.join()
+class LateLog(SqliteLog):
+    """A record comes only while somebody waits for one."""
+
+    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+        reader = super().reader(positions)
+        poll = reader.poll
+
+        def late(timeout: float) -> list[Fetched]:
+            if not (fetched := poll(0.0)) and timeout:
+                self.append(next(iter(positions)), to_batch([Row(b"k", b"v", 7)]))
+            return fetched or poll(timeout)
+
+        reader.poll = late  # type: ignore[method-assign]
+        return reader
+
+
+def test_follow_does_not_count_the_time_that_its_caller_takes() -> None:
+    with closing(LateLog()) as log:
+        [partition] = fill(log, "t", [[1]])
+        with closing(follow(log, {partition: Offset(0)}, timeout=0.5)) as found:
+            next(found)
+            time.sleep(0.6)
+            later = next(found)
+    assert later is not None
+    assert later[1].timestamp == 7

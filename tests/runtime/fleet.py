@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from tests.waiting import HANG_SECONDS
 
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
@@ -17,9 +20,9 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of
 from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.coordinator import Coordinator, Patience
+from tidegate.runtime.coordinator import Coordinator, Means, Patience
 from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import SlotJob
+from tidegate.runtime.slot_job import Chores, SlotJob
 from tidegate.runtime.stage import Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.start import attach, prepare
 from tidegate.runtime.takeover import ROLE, Claim
@@ -28,7 +31,8 @@ from tidegate.types import TopicPartition
 
 LINES = Topic("lines", str)
 COUNTS = TableTopic("word-counts", int)
-QUICK = Patience(landing_seconds=10, stop_seconds=5, failures=3, within_seconds=30, back_off_seconds=0.05)
+QUICK = Patience(landing_seconds=60, stop_seconds=60, failures=3, within_seconds=120, back_off_seconds=0.05)
+"""Quick to start again. What only comes to an end when something hangs, takes its time."""
 
 
 def wordcount(words: Callable[[str], list[str]] = str.split, seconds_each: float = 0.0) -> App:
@@ -43,6 +47,22 @@ def wordcount(words: Callable[[str], list[str]] = str.split, seconds_each: float
         grouped = grouped.peek(lambda _: time.sleep(seconds_each))
     grouped.count("counts").to(COUNTS)
     return app
+
+
+def send(fleet: Fleet, first: int, count: int) -> None:
+    """Lines by number, with keys in all partitions."""
+    for number in range(first, first + count):
+        fleet.connection.send(LINES, f"k{number % 5}", _line(number))
+
+
+def expected(count: int) -> dict[str, int]:
+    """What the first lines come to, with the one of the fixture."""
+    words = Counter(word for number in range(count) for word in _line(number).split())
+    return dict(words + Counter(["up"]))
+
+
+def _line(number: int) -> str:
+    return f"a b{number % 10} c"
 
 
 def as_they_are(log: Log, order: StageOrder) -> list[StageRow]:
@@ -66,6 +86,8 @@ class Threads:
         self.before: Callable[[SlotOrder], object] = lambda _: None
         self.cancelled: dict[int, threading.Event] = {}
         self.rooms = 2
+        self.asked_for_room = 0
+        self.chores = Chores(beat_seconds=0.1)
         self.stage_runs: list[tuple[int, StageOrder]] = []
 
     def launch(self, order: SlotOrder) -> None:
@@ -74,7 +96,7 @@ class Threads:
         self.before(order)
         clock = SystemClock()
         run = attach(self._app(), self._log, clock)
-        for _ in SlotJob(order, run, self._log, clock).run():
+        for _ in SlotJob(order, run, self._log, clock, self.chores).run():
             if cancelled.is_set():
                 raise InterruptedError("cancelled")
 
@@ -100,13 +122,15 @@ class Threads:
                 write_stage(self._log, order, [as_they_are(self._log, order)])
 
     def room(self) -> int:
+        self.asked_for_room += 1
         return self.rooms
 
     def cores(self) -> int:
         return self.rooms + 1
 
     def cancel(self, number: int) -> None:
-        self.cancelled[number].set()
+        if number in self.cancelled:  # else it has not begun
+            self.cancelled[number].set()
 
 
 class Fleet:
@@ -125,10 +149,11 @@ class Fleet:
         *,
         until_caught_up: bool = False,
         patience: Patience = QUICK,
-        one_machine: bool = False,
+        machine: str | None = None,
+        threads: type[Threads] = Threads,
     ) -> tuple[Coordinator, Threads]:
         run = prepare(self.app(), self.log, SystemClock(), partitions=3)
-        launcher = Threads(self.app, self.log)
+        launcher = threads(self.app, self.log)
         caught_up = CaughtUp(run, self.log) if until_caught_up else None
 
         def order(claim: Claim, slot: int, attempt: int) -> SlotOrder:
@@ -137,7 +162,7 @@ class Fleet:
                 app_id=claim.app,
                 settings={},
                 fingerprint="",
-                log="",
+                log=self.log.place,
                 folder=str(self.folder),
                 state_dir="state",
                 epoch=claim.epoch,
@@ -149,15 +174,10 @@ class Fleet:
             )
 
         made = Coordinator(
-            run,
-            self.log,
-            launcher,
-            order,
+            Means(run, self.log, launcher, order, SystemClock(), patience),
             slots,
-            SystemClock(),
-            patience=patience,
             until_caught_up=caught_up,
-            one_machine=one_machine,
+            machine=machine,
         )
         return made, launcher
 
@@ -183,7 +203,7 @@ class Fleet:
             yield
         finally:
             made.stop()
-            thread.join(15)
+            thread.join(HANG_SECONDS)
             assert not thread.is_alive()
 
     def prepared(self) -> Log:
@@ -193,12 +213,6 @@ class Fleet:
 
     def counts(self) -> dict[str, int]:
         return self.connection.rows(COUNTS)
-
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come true in time"
-            time.sleep(0.02)
 
 
 def _quietly(coordinator: Coordinator) -> None:

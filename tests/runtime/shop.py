@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from tidegate import App, TableTopic, Topic
+from tidegate.log.protocol import Log
 from tidegate.state.manager import Limits
 from tidegate.testing import Driver, Outcome
 
@@ -115,10 +116,12 @@ def calm(driver: Driver) -> None:
     """Nothing happens."""
 
 
-def day(first: Trouble = calm, second: Trouble = calm, limits: Limits = LAZY) -> Outcome:
+def day(
+    first: Trouble = calm, second: Trouble = calm, limits: Limits = LAZY, log: Log | None = None
+) -> Outcome:
     """Three rounds, with trouble before the first two; the second starts on another host. Everything that can
     be said of any such day is asserted; the rest is for the caller to compare."""
-    with Driver(shop(), partitions=PARTITIONS, slots=SLOTS, limits=limits) as driver:
+    with Driver(shop(), partitions=PARTITIONS, slots=SLOTS, limits=limits, log=log) as driver:
         story = Shop(driver)
         first_round(story)
         first(driver)

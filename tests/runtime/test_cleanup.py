@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.runtime.fleet import LINES, Fleet, Threads
+from tests.waiting import wait_for
 
 from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime import slot_job
 from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import SlotJob
+from tidegate.runtime.slot_job import Chores, SlotJob
 from tidegate.runtime.start import attach
 from tidegate.runtime.status import Status, Warned
 from tidegate.state.changelog import DELETE_RETENTION_MS
@@ -94,18 +94,14 @@ def test_state_of_a_log_that_was_deleted_is_neither_told_nor_kept(fleet: Fleet, 
     other.close()
 
 
-def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slot_job, "MAKE_ROOM_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr(slot_job, "MAKE_ROOM_SECONDS", 0.0)
+def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(fleet: Fleet) -> None:
     send(fleet, "a b", "a")
-    driver, _ = fleet.driver(slots=1)
-    driver._launcher = Tight(fleet.app, fleet.log)
+    driver, launcher = fleet.driver(slots=1, threads=Tight)
+    launcher.chores = Chores(make_room_after_seconds=0.0, make_room_seconds=0.0)
     with fleet.during(driver):
-        fleet.wait_for(lambda: bool(warnings(fleet)))
+        wait_for(lambda: bool(warnings(fleet)))
         send(fleet, "b")
-        fleet.wait_for(lambda: fleet.counts() == {"a": 2, "b": 2})
+        wait_for(lambda: fleet.counts() == {"a": 2, "b": 2})
     assert [warned.code for warned in warnings(fleet)] == ["over-budget"]
     fleet.catch_up()
     assert fleet.counts() == {"a": 2, "b": 2}

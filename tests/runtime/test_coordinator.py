@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
+from tests.runtime.fleet import COUNTS, LINES, Fleet, expected, send, wordcount
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.records import Row, to_batch
-from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime import coordinator
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import Patience, State
 from tidegate.runtime.order import SlotOrder
@@ -24,25 +19,6 @@ from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.types import TopicPartition
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    log = SqliteLog(tmp_path / "log.db")
-    made = Fleet(log, tmp_path)
-    made.connection.send(LINES, "warm", "up")
-    yield made
-    log.close()
-
-
-def send(fleet: Fleet, first: int, count: int) -> None:
-    for number in range(first, first + count):
-        fleet.connection.send(LINES, f"k{number % 5}", f"a b{number % 10} c")
-
-
-def expected(count: int) -> dict[str, int]:
-    words = Counter(word for number in range(count) for word in f"a b{number % 10} c".split())
-    return dict(words + Counter(["up"]))
 
 
 def test_caught_up_means_that_internal_topics_are_drained_too(fleet: Fleet) -> None:
@@ -101,47 +77,48 @@ def test_beyond_the_budget_the_app_stops_with_the_cause_first(fleet: Fleet) -> N
 def test_a_second_driver_takes_over_and_the_first_ends(fleet: Fleet) -> None:
     send(fleet, 0, 50)
     with fleet.running() as (first, _):
-        fleet.wait_for(lambda: first.state is State.RUNNING)
+        wait_for(lambda: first.state is State.RUNNING)
         with fleet.running() as (second, _):
-            fleet.wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
             assert isinstance(first.error, FencedError)
             send(fleet, 50, 50)
-            fleet.wait_for(lambda: fleet.counts() == expected(100))
+            wait_for(lambda: fleet.counts() == expected(100))
     assert second.state is State.STOPPED
     assert fleet.counts() == expected(100)
 
 
 def test_a_driver_that_was_superseded_while_it_waited_stops_nobody_else(fleet: Fleet) -> None:
     """It names its own epoch in its stop, whatever it ends of."""
-    patient = Patience(landing_seconds=20, stop_seconds=1)
-    with fleet.running(patience=patient) as (first, launcher):
-        launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(20)
-        fleet.wait_for(lambda: 0 in first.view.landings)
+    patient = Patience(landing_seconds=HANG_SECONDS, stop_seconds=1)
+    first, launcher = fleet.driver(patience=patient)
+    launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(HANG_SECONDS)
+    with fleet.during(first):
+        wait_for(lambda: 0 in first.view.landings)
         with fleet.running() as (second, _):
-            fleet.wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
             first.stop()
             send(fleet, 0, 30)
-            fleet.wait_for(lambda: fleet.counts() == expected(30))
+            wait_for(lambda: fleet.counts() == expected(30))
             assert second.state is State.RUNNING
             assert read_control(fleet.log, "wordcount").stopped(ROLE) < second.epoch
 
 
 def test_a_start_that_goes_no_further_does_not_fence_the_driver_that_runs(fleet: Fleet) -> None:
     with fleet.running(slots=1) as (driver, launcher):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
         prepare(fleet.app(), fleet.log, SystemClock(), partitions=3)
         assert driver.claim is not None
         driver.claim.begin_attempt(0, 2, 1)
-        fleet.wait_for(lambda: len(launcher.launched) > 1)
+        wait_for(lambda: len(launcher.launched) > 1)
         assert driver.state is State.RUNNING
 
 
 def test_a_stop_from_outside_ends_the_app_in_order(fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
         send(fleet, 0, 30)
         ask_to_stop(fleet.log, "wordcount", "a-test", 1)
-        fleet.wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is State.STOPPED)
     fleet.catch_up()
     assert fleet.counts() == expected(30)
 
@@ -151,23 +128,20 @@ def test_a_stop_of_an_older_epoch_stops_nobody(fleet: Fleet) -> None:
     ask_to_stop(fleet.log, "wordcount", "a-test", 1)
     send(fleet, 0, 30)
     with fleet.running() as (driver, _):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
+        wait_for(lambda: fleet.counts() == expected(30))
         assert driver.state is State.RUNNING
 
 
 def test_no_slot_that_lands_is_an_error_by_name(fleet: Fleet) -> None:
     driver, launcher = fleet.driver(patience=Patience(landing_seconds=0.5, stop_seconds=0.5))
-    launcher.before = lambda order: launcher.cancelled[order.slot].wait(20)
+    launcher.before = lambda order: launcher.cancelled[order.slot].wait(HANG_SECONDS)
     with pytest.raises(LogError) as error:
         driver.run()
     assert error.value.code == "no-landing"
 
 
-def test_slots_on_other_machines_are_refused_where_the_log_lies_on_one(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(coordinator, "machine_name", lambda: "another")
-    driver, launcher = fleet.driver(one_machine=True)
+def test_slots_on_other_machines_are_refused_where_the_log_lies_on_one(fleet: Fleet) -> None:
+    driver, launcher = fleet.driver(machine="another")
     with pytest.raises(LogError) as error:
         driver.run()
     assert error.value.code == "log-on-one-machine"
@@ -190,13 +164,13 @@ def test_a_writer_of_the_last_plan_is_fenced_before_new_slots_open_tasks(fleet: 
 def test_a_slot_of_an_older_attempt_does_nothing(fleet: Fleet) -> None:
     send(fleet, 0, 20)
     with fleet.running(slots=1) as (driver, launcher):
-        fleet.wait_for(lambda: fleet.counts() == expected(20))
+        wait_for(lambda: fleet.counts() == expected(20))
         old = launcher.launched[0]
         assert driver.claim is not None
         driver.claim.begin_attempt(old.slot, old.attempt + 1, 1)
-        fleet.wait_for(lambda: len(launcher.launched) > 1)
+        wait_for(lambda: len(launcher.launched) > 1)
         send(fleet, 20, 20)
-        fleet.wait_for(lambda: fleet.counts() == expected(40))
+        wait_for(lambda: fleet.counts() == expected(40))
 
 
 def test_positions_and_topics_of_an_app_are_written_by_its_plan_before_any_slot_runs(fleet: Fleet) -> None:

@@ -4,72 +4,56 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.runtime.fleet import LINES, QUICK, Fleet
+from tests.runtime.fleet import QUICK, Fleet, expected, send
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.faultpoints import installed
-from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.control import Stop, read_control
-from tidegate.runtime.coordinator import State
+from tidegate.runtime.coordinator import Coordinator, State
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.takeover import ROLE, ask_to_stop, take_over
 
 pytestmark = pytest.mark.slow
+GONE_SECONDS = 3.0
+"""Thirty beats of a slot that lives."""
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    log = SqliteLog(tmp_path / "log.db")
-    made = Fleet(log, tmp_path)
-    made.connection.send(LINES, "warm", "up")
-    yield made
-    log.close()
-
-
-def send(fleet: Fleet, first: int, count: int) -> None:
-    for number in range(first, first + count):
-        fleet.connection.send(LINES, f"k{number % 5}", f"a b{number % 10} c")
-
-
-def expected(count: int) -> dict[str, int]:
-    words = Counter(word for number in range(count) for word in f"a b{number % 10} c".split())
-    return dict(words + Counter(["up"]))
+def silent(driver: Coordinator, slot: int) -> bool:
+    return time.monotonic() - driver.view.heard[slot] > GONE_SECONDS
 
 
 def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Fleet) -> None:
     """Its host is lost: the job waits for a core that never comes."""
     send(fleet, 0, 30)
-    patience = replace(QUICK, gone_seconds=0.5, new_plan_stop_seconds=2)
+    patience = replace(QUICK, gone_seconds=GONE_SECONDS, new_plan_stop_seconds=2)
     with fleet.running(slots=3, patience=patience) as (driver, launcher):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
+        wait_for(lambda: fleet.counts() == expected(30))
         lost = threading.Event()
 
         def wait_for_ever(order: SlotOrder) -> None:
             if order.slot == 2 and order.epoch == 1 and order.attempt > 1:
-                lost.wait(20)
+                lost.wait(HANG_SECONDS)
                 raise InterruptedError("no core")
 
         launcher.before = wait_for_ever
         launcher.rooms = 1
         assert driver.claim is not None
         driver.claim.begin_attempt(2, 2, 1)  # its job ends, and the next one never begins
-        fleet.wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
         send(fleet, 30, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(60))
+        wait_for(lambda: fleet.counts() == expected(60))
         plan = read_control(fleet.log, "wordcount").plan(ROLE)
         assert (plan.epoch, len(plan.slots), driver.view.plans) == (2, 2, 2)
         assert sorted(task.partition for slot in plan.slots for task in slot.tasks) == [0, 0, 1, 1, 2, 2]
         lost.set()
         launcher.rooms = 3
         send(fleet, 60, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(90))
+        wait_for(lambda: fleet.counts() == expected(90))
         assert driver.state is State.RUNNING
 
 
@@ -79,16 +63,16 @@ def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
     driver, launcher = fleet.driver(None, patience=patience)
     launcher.rooms = 1
     with fleet.during(driver):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
+        wait_for(lambda: fleet.counts() == expected(30))
         assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 1
         launcher.rooms = 3
-        fleet.wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
-        fleet.wait_for(lambda: len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 3)
+        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 3)
         send(fleet, 30, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(60))
+        wait_for(lambda: fleet.counts() == expected(60))
         launcher.rooms = 1
         send(fleet, 60, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(90))
+        wait_for(lambda: fleet.counts() == expected(90))
         assert (driver.epoch, driver.view.plans) == (2, 2), "slots that run stay where they are"
     assert driver.state is State.STOPPED
 
@@ -97,10 +81,10 @@ def test_a_driver_that_was_taken_over_while_it_planned_anew_ends(fleet: Fleet) -
     driver, launcher = fleet.driver(None, patience=replace(QUICK, between_plans_seconds=0.2))
     launcher.rooms = 1
     with fleet.during(driver):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
         claim = take_over(fleet.log, "wordcount", 1, SystemClock())
         launcher.rooms = 2
-        fleet.wait_for(lambda: driver.state is State.FAILED)
+        wait_for(lambda: driver.state is State.FAILED)
         assert isinstance(driver.error, FencedError)
         assert read_control(fleet.log, "wordcount").epoch(ROLE) == claim.epoch
         claim.close()
@@ -109,35 +93,39 @@ def test_a_driver_that_was_taken_over_while_it_planned_anew_ends(fleet: Fleet) -
 def test_slots_that_the_driver_cancels_are_no_failures(fleet: Fleet) -> None:
     """A host with most of the slots is lost: more than the budget allows to fail."""
     send(fleet, 0, 30)
-    patience = replace(QUICK, gone_seconds=0.5, new_plan_stop_seconds=0.5)
-    with fleet.running(slots=6, patience=patience) as (driver, launcher):
-        fleet.wait_for(lambda: fleet.counts() == expected(30))
+    patience = replace(QUICK, gone_seconds=GONE_SECONDS, new_plan_stop_seconds=0.5)
+    driver, launcher = fleet.driver(6, patience=patience)
+    launcher.rooms = 6
+    with fleet.during(driver):
+        wait_for(lambda: fleet.counts() == expected(30))
 
         def wait_for_ever(order: SlotOrder) -> None:
             if order.slot and order.epoch == 1 and order.attempt > 1:
-                launcher.cancelled[order.slot].wait(20)
+                launcher.cancelled[order.slot].wait(HANG_SECONDS)
                 raise InterruptedError("cancelled")
 
         launcher.before = wait_for_ever
-        launcher.rooms = 1
         assert driver.claim is not None
         for slot in range(1, 6):
             driver.claim.begin_attempt(slot, 2, 1)
-        fleet.wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: all(silent(driver, slot) for slot in range(1, 6)))
+        launcher.rooms = 1
+        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
         send(fleet, 30, 30)
-        fleet.wait_for(lambda: fleet.counts() == expected(60))
+        wait_for(lambda: fleet.counts() == expected(60))
         assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 1
         assert list(driver.view.failures) == []
 
 
 def test_room_that_somebody_else_has_is_asked_for_once(fleet: Fleet) -> None:
-    patience = replace(QUICK, landing_seconds=0.5, between_plans_seconds=0.1)
+    patience = replace(QUICK, landing_seconds=4, between_plans_seconds=0.1)
     driver, launcher = fleet.driver(None, patience=patience)
     launcher.rooms = 3
-    launcher.before = lambda order: order.slot == 2 and launcher.cancelled[2].wait(20)
+    launcher.before = lambda order: order.slot == 2 and launcher.cancelled[2].wait(HANG_SECONDS)
     with fleet.during(driver):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
-        time.sleep(5)
+        wait_for(lambda: driver.state is State.RUNNING)
+        before = launcher.asked_for_room
+        wait_for(lambda: launcher.asked_for_room >= before + 3)
         assert (driver.epoch, driver.view.plans, driver.state) == (1, 1, State.RUNNING)
 
 
@@ -153,33 +141,40 @@ def test_a_stop_of_the_user_is_not_taken_for_that_of_a_new_plan(fleet: Fleet) ->
 
 
 def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:
-    patience = replace(QUICK, gone_seconds=0.5, new_plan_stop_seconds=1.0)
+    """The new plan waits for a slot, which ends only after the user asked for the end of all."""
+    patience = replace(QUICK, gone_seconds=GONE_SECONDS, new_plan_stop_seconds=HANG_SECONDS)
     with fleet.running(slots=2, patience=patience) as (driver, launcher):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
+        waits, asked = threading.Event(), threading.Event()
 
-        def stop_then_wait(order: SlotOrder) -> None:
+        def wait_for_the_user(order: SlotOrder) -> None:
             if order.slot == 1 and order.attempt > 1:
-                launcher.cancelled[1].wait(20)
+                waits.set()
+                asked.wait(HANG_SECONDS)
                 raise InterruptedError("cancelled")
 
-        launcher.before = stop_then_wait
-        launcher.rooms = 0
+        launcher.before = wait_for_the_user
         assert driver.claim is not None
         driver.claim.begin_attempt(1, 2, 1)
-        fleet.wait_for(lambda: read_control(fleet.log, "wordcount").stop(ROLE).for_new_plan)
+        wait_for(waits.is_set)
+        launcher.rooms = 0
+        wait_for(lambda: read_control(fleet.log, "wordcount").stop(ROLE).for_new_plan)
         ask_to_stop(fleet.log, "wordcount", "user", SystemClock().now())
-        fleet.wait_for(lambda: driver.state is State.STOPPED)
+        asked.set()
+        wait_for(lambda: driver.state is State.STOPPED)
         assert driver.epoch == 1
 
 
 def test_a_stop_while_slots_land_ends_the_app_at_once(fleet: Fleet) -> None:
-    driver, launcher = fleet.driver(2, patience=replace(QUICK, landing_seconds=60))
-    launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(20)
+    driver, launcher = fleet.driver(
+        2, patience=replace(QUICK, landing_seconds=HANG_SECONDS, stop_seconds=0.5)
+    )
+    launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(HANG_SECONDS)
     with fleet.during(driver):
-        fleet.wait_for(lambda: len(driver.view.landings) == 1)
+        wait_for(lambda: len(driver.view.landings) == 1)
         began = time.monotonic()
         ask_to_stop(fleet.log, "wordcount", "user", SystemClock().now())
-        fleet.wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is State.STOPPED)
         assert time.monotonic() - began < 10
 
 
@@ -193,24 +188,23 @@ def test_a_log_that_fails_leaves_no_slot_without_a_driver(fleet: Fleet) -> None:
 
     driver, launcher = fleet.driver(2, patience=replace(QUICK, stop_seconds=0.5))
     with installed(fail), fleet.during(driver, name="the driver"):
-        fleet.wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is State.RUNNING)
         failing.set()
         driver.stop()
-        fleet.wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is State.STOPPED)
         assert all(one.is_set() for one in launcher.cancelled.values())
-        fleet.wait_for(
-            lambda: not any(thread.name.startswith("tidegate-slot") for thread in threading.enumerate())
-        )
+        wait_for(lambda: not any(thread.name.startswith("tidegate-slot") for thread in threading.enumerate()))
 
 
 def test_a_stop_does_not_wait_for_a_long_commit_interval(fleet: Fleet) -> None:
-    fleet.commit_interval_ms = 60_000
+    fleet.commit_interval_ms = 600_000
     send(fleet, 0, 30)
-    with fleet.running(slots=1) as (driver, _):
-        fleet.wait_for(lambda: sum(one.records for one in driver.view.numbers.values()) >= 31)
+    with fleet.running(slots=1) as (driver, launcher):
+        wait_for(lambda: sum(one.records for one in driver.view.numbers.values()) >= 31)
         assert fleet.counts() == {}
         began = time.monotonic()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < QUICK.stop_seconds
+    assert not launcher.cancelled[0].is_set(), "it came to its end by itself"
     assert driver.state is State.STOPPED
     fleet.commit_interval_ms = 20
     fleet.catch_up()

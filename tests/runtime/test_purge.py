@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.runtime.fleet import LINES, Fleet
+from tests.waiting import wait_for
 
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime import slot_job
+from tidegate.runtime.slot_job import Chores
 from tidegate.types import TopicPartition
 
 INTERNAL = "wordcount-by-word-repartition"
@@ -33,15 +33,16 @@ def test_short_runs_leave_nothing_behind(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_long_run_purges_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_job, "PURGE_SECONDS", 0.2)
+def test_a_long_run_purges_on_its_way(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log.db")
     fleet = Fleet(log, tmp_path)
     fleet.connection.send(LINES, "k", "a")
-    with fleet.running():
+    driver, launcher = fleet.driver()
+    launcher.chores = Chores(purge_seconds=0.2)
+    with fleet.during(driver):
         for turn in range(1, 6):
             fleet.connection.send(LINES, "k", *["a b"] * 100)
-            fleet.wait_for(lambda turn=turn: fleet.counts().get("b") == 100 * turn)  # type: ignore[misc]
-            fleet.wait_for(lambda: kept(log) <= 3)  # a slot may have told its time since
+            wait_for(lambda turn=turn: fleet.counts().get("b") == 100 * turn)  # type: ignore[misc]
+            wait_for(lambda: kept(log) <= 3)  # a slot may have told its time since
     assert fleet.counts() == {"a": 501, "b": 500}
     log.close()

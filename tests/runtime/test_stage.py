@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.runtime.fleet import COUNTS, LINES, Fleet, as_they_are
+from tests.waiting import wait_for
 
 from tidegate import App
 from tidegate.clock import SystemClock
@@ -120,7 +121,7 @@ def attach_after_a_start(fleet: Fleet) -> Run:
         return taken == sum(fleet.log.ends(sources).values()) and sum(fleet.log.ends(partitions).values()) > 0
 
     with fleet.during(driver):
-        fleet.wait_for(ready)
+        wait_for(ready)
     return run
 
 

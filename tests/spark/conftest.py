@@ -1,15 +1,27 @@
-"""One local Spark session for all tests that need one."""
+"""One local Spark session for all tests that need one, and apps that run on it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+import tidegate
+from tidegate.config import Config
+from tidegate.connection import Connection
+from tidegate.errors import TidegateError
+from tidegate.runtime.coordinator import Patience
+from tidegate.runtime.load import load_app
+from tidegate.spark.running import Running
 from tidegate.spark.session import start_session
+
+PATIENT = Patience(failures=100, back_off_seconds=0.05, longest_back_off_seconds=0.5)
+"""For slots that are killed again and again."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,3 +39,26 @@ def spark() -> Iterator[SparkSession]:
         session, _ = start_session("tests", {"master": "local[2]"})
     yield session
     session.stop()
+
+
+@pytest.fixture
+def log(config: Config) -> Iterator[Connection]:
+    with tidegate.connect(config=config) as opened:
+        yield opened
+
+
+@pytest.fixture
+def start(spark: SparkSession, config: Config) -> Iterator[Callable[..., Running]]:
+    """Starts apps by name, and stops at the end what a failed test left running."""
+    started: list[Running] = []
+
+    def start(name: str, *, slots: int = 2, patience: Patience = PATIENT, **options: Any) -> Running:
+        app = load_app(name, config.settings)
+        started.append(Running(app, name, spark, config, slots=slots, patience=patience, **options))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.stop()
+        with suppress(TidegateError):
+            run.wait(30)

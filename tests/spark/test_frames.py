@@ -24,7 +24,7 @@ from tidegate.serde.plain import PLAIN
 from tidegate.spark.frames import read_store, read_topic
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.store_source import serde_of
-from tidegate.spark.topic_source import FrameBatches, Shipped, shipped
+from tidegate.spark.topic_source import FrameBatches, Shipped, settled, shipped
 from tidegate.spark.write import MARKS, MARKS_TOPIC, _write_task, write_topic
 from tidegate.state.formats import session_suffix, window_suffix
 from tidegate.testing import Driver
@@ -307,14 +307,14 @@ def test_a_task_that_runs_again_writes_nothing(url: str) -> None:
         log.send(WORDS, "a", "first")
         log.log.create(MARKS_TOPIC)
         for owner in ("call", "call", "other"):
-            list(_write_task(shipped(WORDS, url, "/").as_text(), owner, iter([batch])))
+            list(_write_task(shipped(WORDS, settled(url, None)).as_text(), owner, iter([batch])))
         assert [record.value for record in log.read(WORDS)] == ["first", "once", "once"]
 
 
 NOTEBOOK = """
 import dataclasses, msgspec
 from tidegate import Topic
-from tidegate.spark.topic_source import shipped
+from tidegate.spark.topic_source import settled, shipped
 class Inner(msgspec.Struct, frozen=True):
     a: int
 @dataclasses.dataclass
@@ -326,15 +326,14 @@ class Cell(msgspec.Struct, tag="cell", rename="upper"):
     twice: Inner = Inner(2)
     def time(self): return self.inner.a
 topic = Topic("cells", Cell, timestamp=lambda cell: cell.time())
-print(shipped(topic, "sqlite:///x.db", "/").as_text())
+print(shipped(topic, settled("sqlite:///x.db", None)).as_text())
 """
 
 
 def test_types_of_a_notebook_travel_as_what_they_are_made_of() -> None:
     done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, text=True, check=True)
     topic = Shipped.of_text(done.stdout).declared()
-    data = b'{"type":"cell","INNER":{"a":7},"SIDE":{"b":8},"TWICE":{"a":2}}'
-    value = topic.decode_value(data)
+    value = topic.decode_value(data := b'{"type":"cell","INNER":{"a":7},"SIDE":{"b":8},"TWICE":{"a":2}}')
     assert (topic.encode_value(value), topic.event_time(value, 1)) == (data, 7)
     with pytest.raises(TidegateError, match="missing required field `b`"):
         topic.decode_value(data.replace(b'"b":8', b""))
@@ -353,7 +352,8 @@ def test_what_a_manifest_tells_of_a_type_is_enough_to_read_it() -> None:
 
 def test_windows_and_sessions_show_their_times() -> None:
     for kind, suffix in (("window", window_suffix(5000)), ("session", session_suffix(9000, 4000))):
-        spec = Shipped("", "", "log", table=True, key=PLAIN[str], value=PLAIN[int], kind=kind)
+        place = settled("sqlite:///a.db", None)
+        spec = Shipped(place, "log", table=True, key=PLAIN[str], value=PLAIN[int], kind=kind)
         row = {"offset": 3, "timestamp": 1, "key": b"ada" + suffix, "value": PLAIN[int].encode(2)}
         batch = pa.RecordBatch.from_pylist([row], schema=READ_SCHEMA)
         (found,) = FrameBatches(spec, spec.schema()).batch(1, batch).to_pylist()

@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,30 +46,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
         sys.modules.pop(example, None)
 
 
-@pytest.fixture
-def log(config: Config) -> Iterator[Connection]:
-    with tidegate.connect(config=config) as opened:
-        yield opened
-
-
 Start = Callable[..., Running]
-
-
-@pytest.fixture
-def start(spark: SparkSession, config: Config) -> Iterator[Start]:
-    """Starts apps, and stops at the end what a failed test left running."""
-    started: list[Running] = []
-
-    def start(name: str, **options: Any) -> Running:
-        patience = options.pop("patience", Patience(failures=100, longest_back_off_seconds=1.0))
-        started.append(Running(load_app(name), name, spark, config, slots=2, patience=patience, **options))
-        return started[-1]
-
-    yield start
-    for run in started:
-        run.stop()
-        with suppress(TidegateError):
-            run.wait(30)
 
 
 def finished(run: Running, seconds: float = 60) -> None:

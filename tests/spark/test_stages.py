@@ -19,12 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.spark.processes import python_workers
 
-import tidegate
 from tidegate import App, TableTopic, Topic
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.runtime.coordinator import Patience, State
+from tidegate.runtime.coordinator import State
 from tidegate.runtime.load import load_app
 from tidegate.spark.running import Running
 from tidegate.testing import Driver
@@ -43,30 +42,6 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession)
     settings = {"log": "sqlite:///log.db", "settings": {"regions": table}}
     yield load_config(settings, environ={}, folder=tmp_path)
     sys.modules.pop("regions", None)
-
-
-@pytest.fixture
-def log(config: Config) -> Iterator[Connection]:
-    with tidegate.connect(config=config) as opened:
-        yield opened
-
-
-@pytest.fixture
-def start(spark: SparkSession, config: Config) -> Iterator[Callable[..., Running]]:
-    """Starts the example, and stops at the end what is left running."""
-    started: list[Running] = []
-
-    def start(**options: Any) -> Running:
-        app = load_app("regions:app", config.settings)
-        patience = Patience(failures=100, back_off_seconds=0.05, longest_back_off_seconds=0.5)
-        started.append(Running(app, "regions:app", spark, config, slots=1, patience=patience, **options))
-        return started[-1]
-
-    yield start
-    for run in started:
-        run.stop()
-        with suppress(TidegateError):
-            run.wait(30)
 
 
 def orders(module: Any, count: int, first: int = 0) -> list[tuple[str, Any]]:
@@ -119,7 +94,7 @@ def test_the_same_on_slots_to_the_end_of_what_there_is(
     sent = orders(module, 200)
     for key, order in sent:
         log.send(module.ORDERS, key, order)
-    run = start(until_caught_up=True)
+    run = start("regions:app", slots=1, until_caught_up=True)
     assert run.wait(90)
     assert run.state is State.STOPPED
     check_placed(list(log.read(module.PLACED)), sent)
@@ -142,7 +117,7 @@ def test_ten_kills_at_random_moments_lose_nothing_and_repeat_nothing(
 
     feeder = threading.Thread(target=feed)
     log.send(module.ORDERS, "first", module.Order(0, 0))
-    run = start()
+    run = start("regions:app", slots=1)
     runs = [run]
     wait_for(lambda: len(log.rows(module.SALES)) > 0, 60)
     feeder.start()
@@ -150,7 +125,7 @@ def test_ten_kills_at_random_moments_lose_nothing_and_repeat_nothing(
     while kills < 10:
         time.sleep(rng.uniform(0.2, 1.6))
         if kills == 5:
-            run = start()
+            run = start("regions:app", slots=1)
             runs.append(run)
             kills += 1
             continue

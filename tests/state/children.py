@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-WAIT_SECONDS = 30.0
+from tests.waiting import HANG_SECONDS
+
 _PR_SET_PDEATHSIG = 1
 
 _processes = multiprocessing.get_context("forkserver")
@@ -35,7 +36,7 @@ class Child:
 
     def hear(self) -> Any:
         """The next thing that it says."""
-        assert self._pipe.poll(WAIT_SECONDS), "the child says nothing"
+        assert self._pipe.poll(HANG_SECONDS), "the child says nothing"
         said = self._pipe.recv()
         assert not isinstance(said, BaseException), repr(said)
         return said
@@ -59,7 +60,7 @@ class Child:
         self.wait_until_stopped()
 
     def wait_until_stopped(self) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while (state := self._state()) != "T":
             assert state != "Z", f"the child is dead, and said {self.heard()[-1:]}"
             assert time.monotonic() < deadline, f"the child is in state {state}, and said {self.heard()[-1:]}"
@@ -75,7 +76,7 @@ class Child:
 
     def killed(self) -> bool:
         """Wait for its end; whether that was a SIGKILL."""
-        self._process.join(WAIT_SECONDS)
+        self._process.join(HANG_SECONDS)
         return self._process.exitcode == -signal.SIGKILL
 
     def end(self) -> None:

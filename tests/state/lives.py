@@ -115,10 +115,10 @@ def claim_and_wait(pipe: Connection, home: Path) -> None:
     wait(pipe, folder.path.name)
 
 
-def claim_again_and_again(pipe: Connection, home: Path, seconds: float) -> None:
-    """Take a folder, find nobody in it, and clean up behind; tells how often."""
+def claim_again_and_again(pipe: Connection, home: Path, least: int, seconds: float) -> None:
+    """Take a folder, find nobody in it, and clean up behind; so often at least, and for so long."""
     turns, deadline = 0, time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while turns < least or time.monotonic() < deadline:
         folder = claim(home)
         mark = folder.path / "somebody is here"
         mark.touch(exist_ok=False)

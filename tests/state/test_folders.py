@@ -154,9 +154,9 @@ def test_the_lock_of_a_living_process_holds_and_that_of_a_killed_one_does_not(tm
 def test_processes_that_claim_and_clean_at_once_never_share_a_folder(tmp_path: Path) -> None:
     """Three of them take, use, leave and remove folders as fast as they can."""
     with (
-        child(claim_again_and_again, tmp_path, 1.5) as first,
-        child(claim_again_and_again, tmp_path, 1.5) as second,
-        child(claim_again_and_again, tmp_path, 1.5) as third,
+        child(claim_again_and_again, tmp_path, 51, 1.5) as first,
+        child(claim_again_and_again, tmp_path, 51, 1.5) as second,
+        child(claim_again_and_again, tmp_path, 51, 1.5) as third,
     ):
         turns = [process.hear() for process in (first, second, third)]
     assert min(turns) > 50

@@ -24,7 +24,7 @@ EXTRAS = [
 ]
 ONLY_IN = {
     "pyspark": ["spark/"],
-    "confluent_kafka": ["log/kafka.py", "serde/registry.py"],
+    "confluent_kafka": ["log/kafka/", "serde/registry.py"],
     "fastavro": ["serde/avro_bytes.py"],
     "apsw": ["log/sqlite/"],
     "lmdb": ["state/"],

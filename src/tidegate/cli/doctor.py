@@ -14,6 +14,7 @@ from tidegate.cli.output import say, say_json
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
 
 FREE_BYTES = 1 << 30
 Check = Callable[[Config], str]
@@ -92,7 +93,7 @@ def _disk(config: Config) -> str:
 
 def _log(config: Config) -> str:
     try:
-        log = open_log(config.log, folder=config.folder, create=False)
+        log = open_log(LogPlace.of(config), create=False)
     except TidegateError as error:
         if error.code == "no-log":
             return "none yet: it is made when it is first written"

@@ -11,6 +11,7 @@ import typer
 from tidegate.cli.view import Kind
 from tidegate.config import Config, load_config
 from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 
 JSON_KEY = "tidegate.json"
@@ -36,5 +37,5 @@ KeyType = Annotated[Kind | None, typer.Option("--key-type", help="What the keys 
 def opened(url: str | None, *, create: bool = False) -> Iterator[tuple[Log, Config]]:
     """The log that a command works on, closed when it is done. Only `create=True` makes a file."""
     config = load_config({"log": url})
-    with closing(open_log(config.log, folder=config.folder, create=create)) as log:
+    with closing(open_log(LogPlace.of(config), create=create)) as log:
         yield log, config

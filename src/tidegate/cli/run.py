@@ -20,6 +20,7 @@ from tidegate.cli.run_view import RunView
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
 from tidegate.runtime.load import load_app
 from tidegate.runtime.start import check_sources
 
@@ -70,7 +71,7 @@ def run(
 def _check(app: App, config: Config) -> None:
     """What can be found wrong without Spark, which takes long to start."""
     topology = app.build()
-    with closing(open_log(config.log, folder=config.folder, create=False)) as log:
+    with closing(open_log(LogPlace.of(config), create=False)) as log:
         check_sources(log, topology)
 
 

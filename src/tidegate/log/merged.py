@@ -33,15 +33,21 @@ class Span(NamedTuple):
     end: int
 
 
-def read_merged(log: Log, spans: Mapping[TopicPartition, Span]) -> Generator[Placed]:
+def read_merged(
+    log: Log,
+    spans: Mapping[TopicPartition, Span],
+    *,
+    open_readers: int = OPEN_READERS,
+    shared_bytes: int = SHARED_BYTES,
+) -> Generator[Placed]:
     """The records of these spans.
 
     A merge must see the next record of every partition, so each has a page in memory. Few partitions keep a
     reader each and stream; many share a number of bytes, take turns in reading, and read again what did not
     fit: slower, but a topic of thousands of partitions needs no more memory and files than one of sixteen.
     """
-    few = len(spans) <= OPEN_READERS
-    share = None if few else SHARED_BYTES // len(spans)
+    few = len(spans) <= open_readers
+    share = None if few else shared_bytes // len(spans)
     sources = [_rows(log, partition, span, share) for partition, span in spans.items()]
     try:
         yield from heapq.merge(*sources, key=_order)

@@ -3,29 +3,39 @@
 sqlite:///relative/path.db     a file, relative to the folder of tidegate.toml
 sqlite:////absolute/path.db    a file
 sqlite://                      in memory, for tests: gone when it is closed
-kafka://broker:9092            not yet
+kafka://host:9092,other:9092   a Kafka cluster; kafka:// takes the brokers from [kafka] bootstrap.servers
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tidegate.clock import Clock
 from tidegate.config import without_login
 from tidegate.errors import ConfigError, LogError
+from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
 
-_HINT = "write sqlite:///path/to/log.db (relative), sqlite:////path/to/log.db (absolute) or sqlite://"
+_HINT = (
+    "write sqlite:///path/to/log.db (relative), sqlite:////path/to/log.db (absolute), sqlite:// or"
+    " kafka://host:9092"
+)
+_SERVERS = re.compile(r"[^\s/?#@,]+(,[^\s/?#@,]+)*")
 
 
-def open_log(url: str, *, folder: Path, clock: Clock | None = None, create: bool = True) -> Log:
-    """The log at `url`; a relative path starts at `folder`.
+def open_log(place: LogPlace, *, clock: Clock | None = None, create: bool = True) -> Log:
+    """The log at a place.
 
     A file that does not exist is created, or with `create=False` refused as `no-log`. Raises `ConfigError`
-    (`bad-log-url`, `not-yet`) before anything is touched, and `LogError` for a file that is no log.
+    (`bad-log-url`, `bad-setting`) before anything is touched, `LogError` for a file that is no log, and
+    `log-unreachable` where no broker answers.
     """
-    path = log_path(url, folder)
+    servers = kafka_servers(place.url)
+    if servers is not None:
+        return _kafka(servers, place, clock)
+    path = log_path(place.url, place.folder)
     if path is None:
         return SqliteLog(clock=clock)
     try:
@@ -46,13 +56,7 @@ def open_log(url: str, *, folder: Path, clock: Clock | None = None, create: bool
 
 def log_path(url: str, folder: Path) -> Path | None:
     """The file that a URL names; None for a log in memory."""
-    scheme, found, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
-    if scheme == "kafka" and found:
-        raise ConfigError(
-            "not-yet",
-            "logs on Kafka come with a later version of tidegate",
-            "use a sqlite:/// log until then",
-        )
+    scheme, found, rest = _parts(url)
     if scheme != "sqlite" or not found:
         raise _bad_url(url, "is no URL of a log")
     if not rest:
@@ -62,6 +66,37 @@ def log_path(url: str, folder: Path) -> Path | None:
     if any(sign in rest for sign in "?#\0") or rest.startswith("/~"):
         raise _bad_url(url, "holds more than the path of a file")
     return folder / rest[1:]
+
+
+def check_place(place: LogPlace) -> None:
+    """Raise for a URL that names no log."""
+    if kafka_servers(place.url) is None:
+        log_path(place.url, place.folder)
+
+
+def kafka_servers(url: str) -> str | None:
+    """The brokers that a URL names, maybe none; None for a URL of another kind."""
+    scheme, found, rest = _parts(url)
+    if scheme != "kafka" or not found:
+        return None
+    servers = rest.removesuffix("/")
+    if servers and not _SERVERS.fullmatch(servers):
+        raise _bad_url(url, "holds more than the addresses of brokers")
+    return servers
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    return url.partition("://") if isinstance(url, str) else ("", "", "")
+
+
+def _kafka(servers: str, place: LogPlace, clock: Clock | None) -> Log:
+    try:
+        from tidegate.log.kafka.log import KafkaLog
+    except ImportError as error:
+        raise ConfigError(
+            "no-kafka", f"Kafka's client is not installed: {error}", "pip install tidegate[kafka]"
+        ) from None
+    return KafkaLog(servers, place.kafka, clock=clock)
 
 
 def _bad_url(url: object, why: str) -> ConfigError:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from tidegate.log.place import LogPlace
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
@@ -97,6 +98,11 @@ class Log(Protocol):
     @property
     def id(self) -> str:
         """Names this log for good: a store that was built from another log shows by it."""
+        ...
+
+    @property
+    def place(self) -> LogPlace:
+        """How another process opens it."""
         ...
 
     def create(self, spec: TopicSpec) -> TopicInfo:

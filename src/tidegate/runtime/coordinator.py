@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from enum import Enum
 
-from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError, TidegateError
-from tidegate.log.protocol import Log
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.control import ControlFollower
-from tidegate.runtime.host import machine_name
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.start import Run
 from tidegate.runtime.status import Failure, StatusFollower, Warned
 from tidegate.runtime.takeover import ROLE, Claim, take_over
-from tidegate.runtime.term import TICK_SECONDS, Launcher, Patience, Term
+from tidegate.runtime.term import TICK_SECONDS, Launcher, Means, Patience, Term
 from tidegate.runtime.view import View
 
-__all__ = ["Coordinator", "Launcher", "Patience", "State", "View"]
+__all__ = ["Coordinator", "Launcher", "Means", "Patience", "State", "View"]
 
 LOOK_FOR_ROOM_SECONDS = 2.0
 
@@ -49,28 +43,18 @@ class Coordinator:
 
     def __init__(
         self,
-        run: Run,
-        log: Log,
-        launcher: Launcher,
-        order: Callable[[Claim, int, int], SlotOrder],
+        means: Means,
         slots: int | None,
-        clock: Clock,
         *,
-        patience: Patience | None = None,
         until_caught_up: CaughtUp | None = None,
-        one_machine: bool = False,
+        machine: str | None = None,
     ) -> None:
-        """`order` makes the order of a slot's attempt; without `slots` there are as many as there is room
-        for; `one_machine` refuses slots on other machines."""
-        self._run = run
-        self._log = log
-        self._launcher = launcher
-        self._order = order
+        """Without `slots` there are as many as there is room for; with `machine` slots on others are
+        refused."""
+        self._means = means
         self._wanted = slots
-        self._clock = clock
-        self._patience = patience or Patience()
         self._caught_up = until_caught_up
-        self._one_machine = one_machine
+        self._machine = machine
         self._stop_asked = threading.Event()
         self._term: Term | None = None
         self._planned_at = 0.0
@@ -90,23 +74,23 @@ class Coordinator:
 
     def run(self) -> None:
         """All of it, in this thread. Raises what made the app fail."""
-        app, generation = self._run.manifest.app, self._run.manifest.generation
-        status = StatusFollower(self._log, app)
+        log, clock, manifest = self._means.log, self._means.clock, self._means.run.manifest
+        status = StatusFollower(log, manifest.app)
         control: ControlFollower | None = None
         claim: Claim | None = None
         try:
-            claim = take_over(self._log, app, generation, self._clock)
-            control = ControlFollower(self._log, app)
-            slots: int | None = self._most(self._wanted or self._launcher.room())
+            claim = take_over(log, manifest.app, manifest.generation, clock)
+            control = ControlFollower(log, manifest.app)
+            slots: int | None = self._most(self._wanted or self._means.launcher.room())
             while slots:
                 term = self._begin(claim, slots, status, control)
                 slots = self._follow(term, status, control)
                 if slots:
-                    self._end(status, self._patience.new_plan_stop_seconds, for_new_plan=True)
+                    self._end(status, self._means.patience.new_plan_stop_seconds, for_new_plan=True)
                     control.poll()
                     if self._must_stop(control):
                         break
-                    claim = claim.renew(self._log, self._clock)
+                    claim = claim.renew(log, clock)
         except BaseException as error:
             self.state = State.FAILED
             if isinstance(error, TidegateError):
@@ -119,7 +103,7 @@ class Coordinator:
                 for one in (status, control, claim):
                     if one is not None:
                         closing.callback(one.close)
-                self._end(status, self._patience.stop_seconds)
+                self._end(status, self._means.patience.stop_seconds)
             if self.state is State.STOPPING:
                 self.state = State.STOPPED
 
@@ -131,21 +115,11 @@ class Coordinator:
 
     def _begin(self, claim: Claim, slots: int, status: StatusFollower, control: ControlFollower) -> Term:
         self.view.next_term()
-        term = self._term = Term(
-            self._run,
-            self._log,
-            self._launcher,
-            self._order,
-            claim,
-            slots,
-            self._clock,
-            self._patience,
-            self.view,
-        )
+        term = self._term = Term(self._means, claim, slots, self.view)
         term.start_slots()
         self._await_landings(term, status, control)
         if not self._stop_asked.is_set():
-            self._unfilled = self._launcher.room() if len(self.view.landings) < slots else 0
+            self._unfilled = self._means.launcher.room() if len(self.view.landings) < slots else 0
             term.plan(dict(self.view.landings))
             term.start_stages()
             self._warn_of_stages(term)
@@ -154,7 +128,7 @@ class Coordinator:
         return term
 
     def _await_landings(self, term: Term, status: StatusFollower, control: ControlFollower) -> None:
-        deadline = time.monotonic() + self._patience.landing_seconds
+        deadline = time.monotonic() + self._means.patience.landing_seconds
         while len(self.view.landings) < term.count and not self._stop_asked.is_set():
             self._read(status, TICK_SECONDS)
             self._check(term, control)
@@ -165,11 +139,11 @@ class Coordinator:
         if not self.view.landings and not self._stop_asked.is_set():
             raise LogError(
                 "no-landing",
-                f"no slot of {term.count} started within {self._patience.landing_seconds:g} s",
+                f"no slot of {term.count} started within {self._means.patience.landing_seconds:g} s",
                 "has the cluster free cores? look at its page, or lower the number of slots",
             )
-        here = machine_name()
-        if self._one_machine and any(landing.machine != here for landing in self.view.landings.values()):
+        machines = {landing.machine for landing in self.view.landings.values()}
+        if self._machine is not None and machines - {self._machine}:
             raise LogError(
                 "log-on-one-machine",
                 "a sqlite log lies on one machine, and executors run on others",
@@ -198,10 +172,10 @@ class Coordinator:
         self._look_at = now + LOOK_FOR_ROOM_SECONDS
         left = term.count - len(term.gone())
         if 0 < left < term.count:
-            return self._most(left if self._wanted else min(left, self._launcher.room()))
-        if now < self._planned_at + self._patience.between_plans_seconds:
+            return self._most(left if self._wanted else min(left, self._means.launcher.room()))
+        if now < self._planned_at + self._means.patience.between_plans_seconds:
             return None
-        before, self._room = self._room, self._launcher.room()
+        before, self._room = self._room, self._means.launcher.room()
         if self._room != before:  # executors come one after the other
             return None
         if self._room <= self._unfilled:  # it was there last time too, and somebody else has it
@@ -210,7 +184,7 @@ class Coordinator:
         return more if more > term.count else None
 
     def _most(self, slots: int) -> int:
-        return max(1, min(slots, len(self._run.tasks())))
+        return max(1, min(slots, len(self._means.run.tasks())))
 
     def _must_stop(self, control: ControlFollower) -> bool:
         """Whether somebody asked for the end: here, or through the control topic."""
@@ -223,8 +197,8 @@ class Coordinator:
 
     def _warn_of_stages(self, term: Term) -> None:
         """A stage without a core waits, and nobody would know why."""
-        cores = self._launcher.cores()
-        if self._run.stages() and cores <= term.count:
+        cores = self._means.launcher.cores()
+        if self._means.run.stages() and cores <= term.count:
             told = f"slots use all {cores} cores, and stages wait for one"
             self.view.take(Warned(self.epoch, -1, 0, "no-core-for-stages", told, "lower --slots"))
 
@@ -234,11 +208,13 @@ class Coordinator:
         """Raise for what ends the app: another driver, a writer that failed, a budget that is spent."""
         control.poll()
         if control.now.epoch(ROLE) > self.epoch:
-            raise FencedError(f"driver of {self._run.manifest.app}", self.epoch, control.now.epoch(ROLE))
+            raise FencedError(
+                f"driver of {self._means.run.manifest.app}", self.epoch, control.now.epoch(ROLE)
+            )
         if term.fatal is not None:
             raise term.fatal
-        recent = self.view.recent_failures(self._patience.within_seconds)
-        if len(recent) > self._patience.failures:
+        recent = self.view.recent_failures(self._means.patience.within_seconds)
+        if len(recent) > self._means.patience.failures:
             cause = _cause(recent)
             raise LogError(cause.code, f"{cause.message} ({len(recent)} failures of slots)", cause.hint)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tidegate.log.place import LogPlace
+
 
 class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One start of one slot's job."""
@@ -19,9 +21,9 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach the schema registry; empty: as the executor's own environment says."""
     fingerprint: str
     """Of the package that holds the app."""
-    log: str
+    log: LogPlace
     folder: str
-    """Relative paths of the log and the state start here."""
+    """A relative path of the state starts here."""
     state_dir: str
     state_budget_bytes: int | None = None
     """How much the app's state may take on a host."""
@@ -37,6 +39,10 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What the slot runs, as far as it is planned already: for people who look at jobs."""
     paths: list[str] = []
     """Folders to import from, on the driver's own host."""
+
+    def __repr__(self) -> str:
+        """Settings may be secrets."""
+        return f"SlotOrder({self.app!r}, slot={self.slot}, epoch={self.epoch}, attempt={self.attempt})"
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)

@@ -99,6 +99,16 @@ class Slot:
         ends = self._log.ends(next_ones) if next_ones else {}
         return sum(max(0, ends[partition] - offset) for partition, offset in next_ones.items())
 
+    def drained(self) -> bool:
+        """Whether every task runs, and has taken everything that is committed now. A log may bring records
+        some time after they were asked for: to have got none says nothing."""
+        if self._restoring or any(task.merge.buffered for task in self._running.values()):
+            return False
+        ends = self._log.ends(self._owners) if self._owners else {}
+        return all(
+            task.merge.read_to(partition) >= ends[partition] for partition, task in self._owners.items()
+        )
+
     def commit(self) -> None:
         """All tasks in one transaction."""
         try:

@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.clock import Clock
@@ -34,25 +35,36 @@ from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.cleanup import Cleanup, Needs, Room
 from tidegate.types import TopicPartition
 
-BEAT_SECONDS = 1.0
 IDLE_SECONDS = 0.02
 LOOK_SECONDS = 0.5
 """How often the control topic is read, however seldom there are commits."""
-PURGE_SECONDS = 30.0
-MAKE_ROOM_AFTER_SECONDS = 60.0
-"""By then all tasks that were given to this host hold their folders."""
-MAKE_ROOM_SECONDS = 3600.0
 REOPENINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Chores:
+    """How often a slot does what can wait."""
+
+    beat_seconds: float = 1.0
+    """It tells its numbers."""
+    purge_seconds: float = 30.0
+    make_room_after_seconds: float = 60.0
+    """By then all tasks that were given to this host hold their folders."""
+    make_room_seconds: float = 3600.0
+
+
+CHORES = Chores()
 
 
 class SlotJob:
     """One start of one slot."""
 
-    def __init__(self, order: SlotOrder, run: Run, log: Log, clock: Clock) -> None:
+    def __init__(self, order: SlotOrder, run: Run, log: Log, clock: Clock, chores: Chores = CHORES) -> None:
         self._order = order
         self._run = run
         self._log = log
         self._clock = clock
+        self._chores = chores
         self._state_dir = Path(order.folder) / (os.environ.get("TIDEGATE_STATE_DIR") or order.state_dir)
         self._records = 0
         self._beat = time.monotonic()
@@ -143,8 +155,8 @@ class SlotJob:
         interval = self._order.commit_interval_ms / 1000
         due = time.monotonic() + interval
         look = time.monotonic() + min(interval, LOOK_SECONDS)
-        purge_due = time.monotonic() + PURGE_SECONDS
-        room_due = time.monotonic() + MAKE_ROOM_AFTER_SECONDS
+        purge_due = time.monotonic() + self._chores.purge_seconds
+        room_due = time.monotonic() + self._chores.make_room_after_seconds
         sleep_ms = self._longest_sleep()
         while True:
             now = time.monotonic()
@@ -154,10 +166,10 @@ class SlotJob:
                 due = max(due + interval, time.monotonic() + interval / 2)
                 if due > purge_due:
                     slot.purge()
-                    purge_due = due + PURGE_SECONDS
+                    purge_due = due + self._chores.purge_seconds
                 if due > room_due:
                     self._clean_up(Room(self._clock.now(), sleep_ms, self._order.state_budget_bytes))
-                    room_due = due + MAKE_ROOM_SECONDS
+                    room_due = due + self._chores.make_room_seconds
             if time.monotonic() < look:
                 continue
             look = time.monotonic() + min(interval, LOOK_SECONDS)
@@ -211,7 +223,7 @@ class SlotJob:
     def _beats(self) -> bool:
         if time.monotonic() < self._beat:
             return False
-        self._beat = time.monotonic() + BEAT_SECONDS
+        self._beat = time.monotonic() + self._chores.beat_seconds
         return True
 
     def _tell_numbers(self, slot: Slot) -> None:
@@ -223,7 +235,7 @@ class SlotJob:
             order.slot,
             at=self._clock.now(),
             records=slot.processed,
-            per_second=fresh / BEAT_SECONDS,
+            per_second=fresh / self._chores.beat_seconds,
             lag=slot.lag(),
             skipped=sum(task.skipped for task in slot.tasks),
             running=len(slot.tasks),

@@ -52,26 +52,21 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     to_restore: int = 0
 
 
-class Failure(msgspec.Struct, frozen=True, tag="failure"):
+class _Trouble(msgspec.Struct, frozen=True):
+    epoch: int
+    slot: int
+    attempt: int
+    code: str
+    message: str
+    hint: str
+
+
+class Failure(_Trouble, frozen=True, tag="failure"):
     """What ended a slot's job."""
 
-    epoch: int
-    slot: int
-    attempt: int
-    code: str
-    message: str
-    hint: str
 
-
-class Warned(msgspec.Struct, frozen=True, tag="warned"):
+class Warned(_Trouble, frozen=True, tag="warned"):
     """What a person should look at; the slot goes on."""
-
-    epoch: int
-    slot: int
-    attempt: int
-    code: str
-    message: str
-    hint: str
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):

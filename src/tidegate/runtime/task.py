@@ -167,11 +167,11 @@ class StreamTask:
 
     def read_from(self) -> dict[TopicPartition, int]:
         """Where a reader for this task begins."""
-        return dict(self._next)
+        return dict(self.at.stepped_over(self.merge))
 
     def behind(self) -> dict[TopicPartition, int]:
         """What of internal topics nobody needs any more, now that this task is committed."""
-        return self.at.behind(self._setting.manifest.internal.values())
+        return self.at.behind(self._setting.manifest.internal.values(), self.merge)
 
     def feed(self, fetched: Fetched) -> None:
         self.merge.feed(fetched)
@@ -379,7 +379,7 @@ class StreamTask:
             self._moved = True
 
     def moved(self) -> bool:
-        return self._moved
+        return self._moved or (self.at.short_of_pins() and self.merge.done())
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
         return self._outputs.batches()
@@ -392,8 +392,9 @@ class StreamTask:
         progress = {"sequence": str(self._sequence)}
         if self._teller:
             progress["told"] = str(self._teller.told())
-        return self.at.position(changelogs, progress, done=self.merge.done())
+        return self.at.position(changelogs, progress, self.merge)
 
-    def committed(self, position: Position) -> None:  # noqa: ARG002 - part of the protocol
+    def committed(self, position: Position) -> None:
+        self.at.committed(position)
         self._outputs.clear()
         self._moved = False

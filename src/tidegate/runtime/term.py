@@ -71,31 +71,28 @@ class Patience:
     between_plans_seconds: float = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a driver works with, in all its terms."""
+
+    run: Run
+    log: Log
+    launcher: Launcher
+    order: Callable[[Claim, int, int], SlotOrder]
+    """Makes the order of a slot's attempt."""
+    clock: Clock
+    patience: Patience
+
+
 class Term:
     """The slots and stages of one claim."""
 
-    def __init__(
-        self,
-        run: Run,
-        log: Log,
-        launcher: Launcher,
-        order: Callable[[Claim, int, int], SlotOrder],
-        claim: Claim,
-        count: int,
-        clock: Clock,
-        patience: Patience,
-        view: View,
-    ) -> None:
+    def __init__(self, means: Means, claim: Claim, count: int, view: View) -> None:
         self.claim = claim
         self.count = count
         self.fatal: TidegateError | None = None
         """What keeps the driver itself from writing."""
-        self._run = run
-        self._log = log
-        self._launcher = launcher
-        self._order = order
-        self._clock = clock
-        self._patience = patience
+        self._means = means
         self._view = view
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -111,38 +108,38 @@ class Term:
         """Step 5 of the start. A slot that did not land in time is not waited for."""
         for slot in set(self._threads) - set(landed):
             self._left_out.add(slot)
-            self._launcher.cancel(slot)
+            self._means.launcher.cancel(slot)
         self.count = len(landed)
-        given = assign([task for _, task in self._run.tasks()], landed)
+        given = assign([task for _, task in self._means.run.tasks()], landed)
         self._given = {slot: [str(task) for task in mine] for slot, mine in given.items()}
         hosts = {slot: landing.host for slot, landing in landed.items()}
         with self._lock:
-            self._run.append_first_positions(self.claim.writer)
-            self.claim.write_plan(given, hosts, self._run.stages(), self._clock.now())
+            self._means.run.append_first_positions(self.claim.writer)
+            self.claim.write_plan(given, hosts, self._means.run.stages(), self._means.clock.now())
         self._view.plans += 1
 
     def start_stages(self) -> None:
-        for index, stage in enumerate(self._run.stages()):
+        for index, stage in enumerate(self._means.run.stages()):
             number = -1 - index
             self._start(number, partial(self._run_stage, stage, number))
 
     def gone(self) -> set[int]:
         """Slots that say nothing for long, if there are not enough cores for all. With enough of them a slot
         is only busy, and comes back by itself."""
-        since = time.monotonic() - self._patience.gone_seconds
+        since = time.monotonic() - self._means.patience.gone_seconds
         silent = {slot for slot, at in self._view.heard.items() if at < since and slot not in self._left_out}
-        return silent if silent and self._launcher.cores() < self.count else set()
+        return silent if silent and self._means.launcher.cores() < self.count else set()
 
     def end(self, seconds: float, meanwhile: Callable[[], None], *, for_new_plan: bool) -> None:
         """Ask the slots to finish and wait; then end what is left. Also if the log does not answer."""
         self._over.set()
-        app, epoch = self._run.manifest.app, self.claim.epoch
+        app, epoch, now = self._means.run.manifest.app, self.claim.epoch, self._means.clock.now()
         with suppress(TidegateError):
-            ask_to_stop(self._log, app, f"{epoch}", self._clock.now(), epoch, for_new_plan=for_new_plan)
+            ask_to_stop(self._means.log, app, f"{epoch}", now, epoch, for_new_plan=for_new_plan)
         self._await(time.monotonic() + seconds, meanwhile)
         for number, thread in self._threads.items():
             if thread.is_alive():
-                self._launcher.cancel(number)
+                self._means.launcher.cancel(number)
         self._await(time.monotonic() + CANCEL_SECONDS, meanwhile)
 
     def _await(self, deadline: float, meanwhile: Callable[[], None]) -> None:
@@ -164,7 +161,8 @@ class Term:
 
     def _keep(self, number: int, once: Callable[[int], None]) -> None:
         """Start the job of a slot or a stage again and again, each time as a new attempt."""
-        attempt, wait = 0, self._patience.back_off_seconds
+        patience = self._means.patience
+        attempt, wait = 0, patience.back_off_seconds
         while not self._has_ended(number):
             attempt += 1
             began = time.monotonic()
@@ -179,10 +177,10 @@ class Term:
             if self._has_ended(number):
                 return
             self._view.restarts += 1
-            if time.monotonic() - began > self._patience.within_seconds:
-                wait = self._patience.back_off_seconds
+            if time.monotonic() - began > patience.within_seconds:
+                wait = patience.back_off_seconds
             self._over.wait(wait)
-            wait = min(2 * wait, self._patience.longest_back_off_seconds)
+            wait = min(2 * wait, patience.longest_back_off_seconds)
 
     def _has_ended(self, number: int) -> bool:
         return self._over.is_set() or number in self._left_out
@@ -190,16 +188,16 @@ class Term:
     def _launch(self, slot: int, attempt: int) -> None:
         try:
             with self._lock:
-                self.claim.begin_attempt(slot, attempt, self._clock.now())
+                self.claim.begin_attempt(slot, attempt, self._means.clock.now())
         except TidegateError as error:
             self.fatal = self.fatal or error
             raise _FatalError from error
-        order = self._order(self.claim, slot, attempt)
-        self._launcher.launch(msgspec.structs.replace(order, tasks=self._given.get(slot, [])))
+        order = self._means.order(self.claim, slot, attempt)
+        self._means.launcher.launch(msgspec.structs.replace(order, tasks=self._given.get(slot, [])))
 
     def _run_stage(self, stage: Stage, number: int, attempt: int) -> None:  # noqa: ARG002 - it needs none
         writer = self.claim.stage_writer_id(stage)
-        self._launcher.run_stage(stage, number, self.claim.epoch, writer, self._over)
+        self._means.launcher.run_stage(stage, number, self.claim.epoch, writer, self._over)
 
     def _note(self, number: int, attempt: int, error: Exception) -> None:
         """A job that failed, perhaps without telling why: it was killed, or never began."""

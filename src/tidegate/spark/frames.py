@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -50,8 +49,8 @@ def read_topic(
             + (" as it changes" if streaming else ""),
             "use it with a TableTopic and without streaming",
         )
-    url, folder = settled(log, config)
-    spec = shipped(topic, url, folder)
+    place = settled(log, config)
+    spec = shipped(topic, place)
     with closing(spec.open()) as opened:
         info = opened.describe(topic.name)
     if rows:
@@ -79,9 +78,9 @@ def read_store(
     `tidegate.spark.store_source` for what is JSON or binary then.
     """
     check_session(spark)
-    url, folder = settled(log, config)
-    with closing(open_log(url, folder=Path(folder), create=False)) as opened:
-        spec = find_store(opened, app_id, store, url, folder)
+    place = settled(log, config)
+    with closing(open_log(place, create=False)) as opened:
+        spec = find_store(opened, app_id, store, place)
     return _frame(spark, spec, streaming=streaming, rows=not streaming)
 
 

@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from tidegate.clock import SystemClock
+from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.stage import Stage
@@ -24,10 +25,8 @@ STAGE_IDLE_SECONDS = 0.05
 class SparkLauncher:
     """Runs slots and stages in a session. Each call blocks its thread, and has a job group of its own."""
 
-    def __init__(
-        self, session: SparkSession, app: str, log: Log, place: tuple[str, str], *, stages: bool
-    ) -> None:
-        """`place` is the log's URL and the folder that it is relative to; `stages`, whether there are any."""
+    def __init__(self, session: SparkSession, app: str, log: Log, place: LogPlace, *, stages: bool) -> None:
+        """`place` is where the log is; `stages`, whether there are any."""
         self._session = session
         self._app = app
         self._log = log

@@ -16,8 +16,10 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
 from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.coordinator import Coordinator, Patience, State, View
+from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.host import machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import Claim
@@ -53,12 +55,13 @@ class Running:
         self._error: BaseException | None = None
         with self._stack:
             clock = SystemClock()
-            if config.log == "sqlite://":
+            place = LogPlace.of(config)
+            if place.in_memory:
                 raise ConfigError(
                     "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
                 )
             check_stages(app.build())
-            log = open_log(config.log, folder=config.folder, clock=clock)
+            log = open_log(place, clock=clock)
             self._stack.callback(log.close)
             run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
@@ -66,18 +69,12 @@ class Running:
             session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
+            launcher = SparkLauncher(session, app.id, log, place, stages=bool(run.stages()))
             self._coordinator = Coordinator(
-                run,
-                log,
-                SparkLauncher(
-                    session, app.id, log, (config.log, str(config.folder)), stages=bool(run.stages())
-                ),
-                self._order,
+                Means(run, log, launcher, self._order, clock, patience or Patience()),
                 slots,
-                clock,
-                patience=patience,
                 until_caught_up=caught_up,
-                one_machine=config.log.startswith("sqlite:"),
+                machine=machine_name() if place.on_one_machine else None,
             )
             self._held = self._stack.pop_all()
         self._thread = threading.Thread(target=self._work, name=f"tidegate-{app.id}", daemon=True)
@@ -123,7 +120,7 @@ class Running:
             settings=config.settings,
             registry=self._registry,
             fingerprint=self._fingerprint,
-            log=config.log,
+            log=LogPlace.of(config),
             folder=str(config.folder),
             state_dir=config.state_dir,
             state_budget_bytes=config.state_budget_bytes,

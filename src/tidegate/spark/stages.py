@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.clock import Clock, ManualClock
 from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError, first_line
+from tidegate.log.place import LogPlace
 from tidegate.log.positions import Position, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import read_control
@@ -43,7 +44,7 @@ class StageRunner:
         self,
         session: SparkSession,
         log: Log,
-        place: tuple[str, str],
+        place: LogPlace,
         app: str,
         stage: Stage,
         epoch: int,
@@ -51,7 +52,7 @@ class StageRunner:
         group: str,
         clock: Clock,
     ) -> None:
-        """`place` is the log's URL and the folder that it is relative to; `group` names its Spark jobs."""
+        """`place` is where the log is; `group` names its Spark jobs."""
         self._session = session
         self._log = log
         self._app = app
@@ -61,8 +62,8 @@ class StageRunner:
         self._group = group
         self._clock = clock
         source, result = stage.source, stage.result
-        self._reads = Shipped(*place, stage.reads, True, source.key, source.value, internal=True)  # type: ignore[arg-type]
-        self._writes = Shipped(*place, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
+        self._reads = Shipped(place, stage.reads, True, source.key, source.value, internal=True)  # type: ignore[arg-type]
+        self._writes = Shipped(place, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
         self._position: Position | None = None
         self._purge_due = time.monotonic() + PURGE_SECONDS
 
@@ -145,12 +146,11 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
     app, log = run.manifest.app, run.log
     plan = read_control(log, app).plan(ROLE)
     writers = {stage.name: stage.writer for stage in plan.stages}
-    path = getattr(log, "path", None)
-    if path is None:
+    place = log.place
+    if place.in_memory:
         raise ConfigError(
             "log-in-memory", "a log in memory is seen by this process alone", "use one with a file"
         )
-    place = (f"sqlite:///{path}", "/")
     return [
         StageRunner(
             session,

@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.errors import ConfigError, StateError
+from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.runtime.start import find_manifest
 from tidegate.serde import Json, MsgPack, Serde
@@ -27,7 +28,7 @@ from tidegate.spark.topic_source import Shipped
 _FORMATS: dict[str, Any] = {"json": Json, "msgpack": MsgPack}
 
 
-def find_store(log: Log, app: str, store: str, url: str, folder: str) -> Shipped:
+def find_store(log: Log, app: str, store: str, place: LogPlace) -> Shipped:
     """What executors need to read the store's changelog.
 
     Raises by name: `never-started` for an app that the log does not know, `no-such-store` with those that it
@@ -48,7 +49,7 @@ def find_store(log: Log, app: str, store: str, url: str, folder: str) -> Shipped
         )
     raw = entry.kind.endswith("-timers")  # their keys hold times too; see state/key_timers.py
     key, value = (PLAIN[bytes], PLAIN[bytes]) if raw else (serde_of(entry.key), serde_of(entry.value))
-    return Shipped(url, folder, entry.changelog, table=True, key=key, value=value, kind=entry.kind)
+    return Shipped(place, entry.changelog, table=True, key=key, value=value, kind=entry.kind)
 
 
 def serde_of(schema: dict[str, Any]) -> Serde[Any]:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError, LogError, SerdeError
-from tidegate.log.open import log_path, open_log
+from tidegate.log.open import check_place, open_log
+from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
@@ -67,8 +67,7 @@ _NULL_HINT = "declare a TableTopic if None means that the row is gone"
 class Shipped:
     """All that an executor needs of a topic: no more of it is pickled."""
 
-    url: str
-    folder: str
+    place: LogPlace
     topic: str
     table: bool
     key: Serde[Any]
@@ -88,7 +87,7 @@ class Shipped:
     def open(self) -> Log:
         if self.registry:
             use_registry(self.registry)
-        return open_log(self.url, folder=Path(self.folder), create=False)
+        return open_log(self.place, create=False)
 
     def as_text(self) -> str:
         """For an option of a data source; ConfigError `cannot-ship` for code that cannot travel."""
@@ -135,23 +134,25 @@ class Shipped:
         return Topic(self.topic, self.value, key=self.key, timestamp=self.timestamp)
 
 
-def settled(log: str | None, config: Config | None) -> tuple[str, str]:
-    """The URL of the log and the folder that it is relative to, for other processes to open."""
+def settled(log: str | None, config: Config | None) -> LogPlace:
+    """Where the log is, for other processes to open."""
     found = load_config({"log": log}) if config is None else config
     if found.registry:
         use_registry(found.registry)
     url = found.log if log is None else log
-    if log_path(url, found.folder) is None:
+    place = LogPlace(url, found.folder.resolve(), found.kafka)
+    check_place(place)
+    if place.in_memory:
         raise ConfigError(
             "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
         )
-    return url, str(found.folder.resolve())
+    return place
 
 
-def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], url: str, folder: str) -> Shipped:
+def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], place: LogPlace) -> Shipped:
     """What executors need of a declared topic."""
     table = isinstance(topic, TableTopic)
-    return Shipped(url, folder, topic.name, table, topic.key_serde, topic.value_serde, topic.timestamp)
+    return Shipped(place, topic.name, table, topic.key_serde, topic.value_serde, topic.timestamp)
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 from tidegate.clock import SystemClock
 from tidegate.log.open import open_log
@@ -27,7 +26,7 @@ def run_order(data: bytes) -> Iterator[int]:
     use_registry(order.registry)
     app = load_app(order.app, order.settings)
     clock = SystemClock()
-    with closing(open_log(order.log, folder=Path(order.folder), clock=clock, create=False)) as log:
+    with closing(open_log(order.log, clock=clock, create=False)) as log:
         run = attach(app, log, clock, on_error=order.on_error)
         for beat, _ in enumerate(SlotJob(order, run, log, clock).run()):
             yield beat

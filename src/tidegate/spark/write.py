@@ -88,10 +88,10 @@ def write_topic(
     """
     session = frame.sparkSession
     check_session(session)
-    url, folder = settled(log, config)
-    spec = shipped(topic, url, folder)
+    place = settled(log, config)
+    spec = shipped(topic, place)
     chosen = written_columns(frame, spec)
-    with closing(open_log(url, folder=Path(folder))) as opened:
+    with closing(open_log(place)) as opened:
         ensure_topic(
             opened,
             topic.name,

@@ -46,6 +46,9 @@ V = TypeVar("V")
 
 __all__ = ["Commit", "Driver", "Outcome", "StoreView"]
 
+WAIT_SECONDS = 0.05
+"""For records that are in the log and did not come yet."""
+
 
 class Driver:
     """Runs an app in this process. `send` appends; `run` restores, works to the end, commits.
@@ -200,19 +203,21 @@ class Driver:
             self._failed = False
             self.stop()
         run = self._run or self._start()
-        idle = 0
+        idle, wait = 0, 0.0
         while idle < 2:
             busy = sum(len(slot.tasks) for slot in self._open) < len(run.tasks())
             for slot in list(self._open):
-                busy |= self._turn(slot)
+                busy |= self._turn(slot, wait)
             for stage in self._stages:
                 busy |= stage.turn()
-            idle = 0 if busy else idle + 1
+            idle, wait = 0 if busy else idle + 1, 0.0
+            if idle == 2 and not all(slot.drained() for slot in self._open):
+                idle, wait = 1, WAIT_SECONDS
 
-    def _turn(self, slot: Slot) -> bool:
+    def _turn(self, slot: Slot, wait: float) -> bool:
         """One that fails is spent."""
         try:
-            busy = slot.turn()
+            busy = slot.turn(wait)
             slot.commit()
         except BaseException:
             self._open.remove(slot)

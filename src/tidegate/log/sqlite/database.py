@@ -21,7 +21,7 @@ import apsw
 
 from tidegate.errors import LogError
 from tidegate.log.sqlite.file_check import check_contents, check_file
-from tidegate.log.sqlite.filesystem import refuse_network_file_system
+from tidegate.log.sqlite.filesystem import MOUNTS, refuse_network_file_system
 from tidegate.log.sqlite.layout import DDL, check, corrupt, seal
 from tidegate.log.sqlite.words import in_our_words
 
@@ -34,7 +34,12 @@ class Database:
     """One SQLite log file, or one in memory that lives as long as a connection to it does."""
 
     def __init__(
-        self, path: Path | None, *, vfs: str | None = None, busy_seconds: float = BUSY_SECONDS
+        self,
+        path: Path | None,
+        *,
+        vfs: str | None = None,
+        busy_seconds: float = BUSY_SECONDS,
+        mounts: Path = MOUNTS,
     ) -> None:
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST_SQLITE:
             raise LogError(
@@ -52,7 +57,7 @@ class Database:
         if path is None:
             self._name = f"file:/{uuid.uuid4().hex}?vfs=memdb"
         else:
-            _prepare(path, vfs)
+            _prepare(path, vfs, mounts)
             self._name = path.absolute().as_uri() + (f"?vfs={vfs}" if vfs else "")
         self._writing = self.connect(create=path is None)
         with in_our_words(), _untouched_on_error(self._writing):
@@ -197,11 +202,11 @@ def _untouched_on_error(connection: apsw.Connection) -> Iterator[None]:
         raise
 
 
-def _prepare(path: Path, vfs: str | None) -> None:
+def _prepare(path: Path, vfs: str | None, mounts: Path) -> None:
     """See that `path` is a whole file of ours, or make one: built aside and linked into place whole, so that
     neither a crash nor a second process ever meets half a log."""
     with in_our_words():
-        refuse_network_file_system(path)
+        refuse_network_file_system(path, mounts)
         if path.is_dir():
             raise LogError("not-a-log", f"{path} is a folder", "name a file")
         if not path.exists():

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.log.checks import check_batch
+from tidegate.log.place import LogPlace
 from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.database import Database
@@ -51,6 +52,10 @@ class SqliteLog:
     @property
     def path(self) -> Path | None:
         return self._database.path
+
+    @property
+    def place(self) -> LogPlace:
+        return LogPlace("sqlite://" if self.path is None else f"sqlite:///{self.path.absolute()}")
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         return self._catalog.create(spec)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from tidegate.clock import Clock
 from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
+from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import Headers, ReadRow
 from tidegate.log.topic import POLICY, TopicInfo, TopicSpec
@@ -67,6 +68,10 @@ class ModelLog:
     @property
     def id(self) -> str:
         return "model"
+
+    @property
+    def place(self) -> LogPlace:
+        return LogPlace("sqlite://")
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         found = self._topics.get(spec.name)

@@ -1,0 +1,116 @@
+"""The log on a Kafka cluster. `log = "kafka://host:9092"` is all that changes for a user."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaException
+
+from tidegate.clock import Clock, SystemClock
+from tidegate.errors import LogError
+from tidegate.log.checks import check_batch
+from tidegate.log.kafka.appender import Appender
+from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.reader import KafkaReader
+from tidegate.log.kafka.topics import Topics
+from tidegate.log.kafka.writer import KafkaWriter
+from tidegate.log.place import LogPlace
+from tidegate.log.topic import TopicInfo, TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+REACH_SECONDS = 5.0
+
+
+class KafkaLog:
+    """Topics of a cluster, with readers and writers."""
+
+    def __init__(
+        self, servers: str, settings: Mapping[str, Any] | None = None, *, clock: Clock | None = None
+    ) -> None:
+        """Raises ConfigError for settings that librdkafka refuses, and LogError `log-unreachable`."""
+        self._clock = clock or SystemClock()
+        self._place = LogPlace(f"kafka://{servers}", kafka=dict(settings or {}))
+        self._clients = Clients(servers, settings or {})
+        self._id = self._reach()
+        self._topics = Topics(self._clients)
+        self._lock = threading.Lock()
+        self._appender: Appender | None = None
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def place(self) -> LogPlace:
+        return self._place
+
+    def create(self, spec: TopicSpec) -> TopicInfo:
+        return self._topics.create(spec)
+
+    def describe(self, name: str) -> TopicInfo:
+        return self._topics.describe(name)
+
+    def names(self) -> list[str]:
+        return self._topics.names()
+
+    def delete(self, name: str) -> None:
+        self._topics.delete(name)
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], *, committed: bool = True
+    ) -> dict[TopicPartition, Offset]:
+        return self._topics.ends(partitions, committed=committed)
+
+    def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
+        return self._topics.offset_at(partition, timestamp)
+
+    def reader(self, positions: Mapping[TopicPartition, Offset]) -> KafkaReader:
+        return KafkaReader(self._clients.consumer(), positions, self._bounds)
+
+    def writer(self, writer_id: str) -> KafkaWriter:
+        return KafkaWriter(self._clients, self._topics, self._clock, writer_id)
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        info = self._topics.checked(partition.topic)
+        check_batch(info, partition.partition, batch, self._clock.now())
+        if not batch.num_rows:
+            return self.ends([partition], committed=False)[partition]
+        with self._lock:
+            if self._appender is None:
+                self._appender = Appender(self._clients)
+        return self._appender.append(partition, batch)
+
+    def purge(self, partition: TopicPartition, before: Offset) -> None:
+        self._topics.purge(partition, before)
+
+    def staging(self) -> KafkaLog:
+        """The same cluster: a broker keeps topics out of each other's way."""
+        return self
+
+    def close(self) -> None:
+        with self._lock:
+            if self._appender is not None:
+                self._appender.close()
+                self._appender = None
+            self._clients.close()
+
+    def _bounds(self, partition: TopicPartition) -> tuple[int, int]:
+        start = self._topics.describe(partition.topic).starts[partition.partition]
+        return start, int(self.ends([partition], committed=False)[partition])
+
+    def _reach(self) -> str:
+        with suppress(KafkaException):
+            found: str | None = self._clients.admin.cluster_id(REACH_SECONDS)
+            if found:
+                return found
+        self._clients.admin.poll(0)  # brings the errors that it met
+        raise LogError(
+            "log-unreachable",
+            f"no broker answers at {self._clients.servers}: {self._clients.last_error or 'timed out'}",
+            "check the address, security.protocol under [kafka], and that the broker runs",
+            retryable=True,
+        )

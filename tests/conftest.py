@@ -1,0 +1,21 @@
+"""What holds for all tests, and what several folders of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tidegate.testing.broker import KafkaCluster
+
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")  # a machine that is slow is no fault of the code
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """One real broker for the whole run, started at its first use. Others use it too: name topics, groups and
+    transactional ids for your test, and do not kill it."""
+    with KafkaCluster(tmp_path_factory.mktemp("kafka")) as cluster:
+        yield cluster
