@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -45,8 +46,12 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
         return f"SlotOrder({self.app!r}, slot={self.slot}, epoch={self.epoch}, attempt={self.attempt})"
 
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
+        return msgspec.msgpack.encode(self, enc_hook=str)
 
     @staticmethod
     def decode(data: bytes) -> SlotOrder:
-        return msgspec.msgpack.decode(data, type=SlotOrder)
+        return msgspec.msgpack.decode(data, type=SlotOrder, dec_hook=_path)
+
+
+def _path(kind: type, value: str) -> Path:  # noqa: ARG001 - the only type that needs help
+    return Path(value)
