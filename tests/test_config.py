@@ -66,11 +66,14 @@ def test_sections_are_joined_and_their_values_stay_as_they_are(tmp_path: Path) -
         "TIDEGATE_SETTINGS__DB__PORT": "1",
         "TIDEGATE_KAFKA__BOOTSTRAP_SERVERS": "broker:9092",
         "TIDEGATE_SPARK__MASTER": "local[2]",
+        "TIDEGATE_REGISTRY__URL": "http://registry:8081",
+        "TIDEGATE_REGISTRY__BASIC_AUTH_USER_INFO": "ada:x",
     }
     config = load_config({"settings": {"min_cents": 7}}, environ, tmp_path)
     db = {"host": "h", "port": "1"}
     assert config.settings == {"min_cents": 7, "max_cents": "9", "day": date(2025, 1, 31), "db": db}
     assert config.kafka == {"client.id": "a", "bootstrap.servers": "broker:9092"}
+    assert config.registry == {"url": "http://registry:8081", "basic.auth.user.info": "ada:x"}
     assert config.spark == {"conf": {"x": 1.5}, "master": "local[2]"}
 
 
@@ -100,6 +103,7 @@ def test_foreign_variables_are_left_alone_and_near_ones_are_not(tmp_path: Path) 
         ("log = ''", "bad-setting", "log"),
         ("settings = 5", "bad-setting", "settings"),
         ("kafka = 'broker'", "bad-setting", "kafka"),
+        ("registry = 'http://registry'", "bad-setting", "registry"),
         ("partitions = ]", "broken-config", "line 1"),
         (b"\xff\xfe", "broken-config", "TOML"),
         ("a = " + "[" * 100_000, "broken-config", "TOML"),
@@ -150,7 +154,8 @@ def test_a_working_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pyte
 def test_nothing_that_may_be_secret_is_ever_printed(tmp_path: Path) -> None:
     canary = "c4n4ry"
     sections = {
-        name: {"password": canary, "nested": {"key": canary}} for name in ("kafka", "settings", "spark")
+        name: {"password": canary, "nested": {"key": canary}}
+        for name in ("kafka", "registry", "settings", "spark")
     }
     config = load_config({**sections, "log": f"kafka://user:{canary}@broker:9092"}, {}, tmp_path)
     for text in (repr(config), str(config), f"{config}", pretty_repr(config, max_width=20)):

@@ -13,6 +13,7 @@ from tidegate.errors import (
     ConfigError,
     FencedError,
     LogError,
+    RegistryError,
     SerdeError,
     StateError,
     TidegateError,
@@ -21,7 +22,7 @@ from tidegate.errors import (
     UserCodeError,
 )
 from tidegate.record import Record
-from tidegate.serde import Json, MsgPack, Serde
+from tidegate.serde import Avro, Json, JsonSchema, MsgPack, Serde
 from tidegate.settings import Secret, Settings, operational
 from tidegate.topics import TableTopic, Topic
 
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "Avro",
     "ConfigError",
     "Context",
     "FencedError",
     "Json",
+    "JsonSchema",
     "LogError",
     "MsgPack",
     "Record",
+    "RegistryError",
     "Secret",
     "Serde",
     "SerdeError",

@@ -4,12 +4,14 @@
     log = "sqlite:///.tidegate/log.db"       TIDEGATE_LOG=sqlite://
     [kafka]
     "bootstrap.servers" = "broker:9092"      TIDEGATE_KAFKA__BOOTSTRAP_SERVERS=broker:9092
+    [registry]
+    url = "https://registry:8081"            TIDEGATE_REGISTRY__URL=https://registry:8081
     [settings]
     min_cents = 100                          TIDEGATE_SETTINGS__MIN_CENTS=100
 
 A key that nobody knows and a value of the wrong type are errors by name: a misspelt setting that is
-ignored is found weeks later. What stands under [kafka], [spark] and [settings] belongs to others and stays
-as it is; from the environment it comes as text.
+ignored is found weeks later. What stands under [kafka], [registry], [spark] and [settings] belongs to others
+and stays as it is; from the environment it comes as text.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from tidegate.errors import ConfigError
 
 FILE = "tidegate.toml"
 PREFIX = "TIDEGATE_"
-SECTIONS = ("kafka", "spark", "settings")
+SECTIONS = ("kafka", "registry", "spark", "settings")
+DOTTED = ("kafka", "registry")
+"""Sections whose names have dots, which a variable cannot have."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -47,6 +51,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
     """How many a topic gets that says nothing itself."""
     kafka: dict[str, Any] = {}
+    registry: dict[str, Any] = {}
+    """The schema registry of topics in Avro and JSON Schema."""
     spark: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     folder: Path = Path()
@@ -73,6 +79,7 @@ EXAMPLES = {
     "upgrade": 'upgrade = "apply", or "ask"',
     "partitions": "partitions = 4",
     "kafka": "a section [kafka] with librdkafka's own names",
+    "registry": "a section [registry] with url and the names of confluent-kafka's registry client",
     "spark": "a section [spark] with master and conf",
     "settings": "a section [settings] with your own names",
 }
@@ -168,8 +175,8 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[st
 
 
 def _nested(section: str, path: list[str], value: str) -> dict[str, Any]:
-    """The path as a dict of dicts. librdkafka's names have dots, which a variable cannot have."""
-    *outer, last = [part.replace("_", ".") for part in path] if section == "kafka" else path
+    """The path as a dict of dicts, in some sections with dots for what a variable writes as underscores."""
+    *outer, last = [part.replace("_", ".") for part in path] if section in DOTTED else path
     nested: dict[str, Any] = {last: value}
     for part in reversed(outer):
         nested = {part: nested}

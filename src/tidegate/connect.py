@@ -33,14 +33,17 @@ def connect(
     from tidegate.connection import Connection
     from tidegate.log.open import open_log
     from tidegate.log.place import LogPlace
+    from tidegate.serde.registry_settings import use_registry
 
+    if config is None:
+        config = load_config({"log": log} if isinstance(log, str) else None, folder=folder)
+    if config.registry:
+        use_registry(config.registry)
     if isinstance(log, str):
-        config = load_config({"log": log}, folder=folder) if config is None else config
         opened = open_log(LogPlace(log, config.folder, config.kafka), clock=clock)
+    elif log is not None:
+        return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
     else:
-        config = load_config(folder=folder) if config is None else config
-        if log is not None:
-            return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
         opened = open_log(LogPlace.of(config), clock=clock)
     return Connection(opened, partitions=config.partitions, clock=clock)
 

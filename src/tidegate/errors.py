@@ -4,6 +4,7 @@
     ├── TopologyError           a topology that cannot be built; node and file:line
     ├── ConfigError             a setting, name or argument that cannot be used
     ├── SerdeError              bytes or a value that a serde refuses; position if known
+    ├── RegistryError           the schema registry cannot be asked, or refuses; no record's fault
     ├── UserCodeError           a user's function raised; position and generation
     ├── StateError              a store that cannot be opened, read or written
     ├── LogError                the log refused or failed
@@ -75,6 +76,10 @@ class SerdeError(TidegateError):
         """The same error, telling where the record stands."""
         message = f"{topic}/{partition} offset {offset}: {self.message}"
         return SerdeError(self.code, message, self.hint, position=(topic, partition, offset))
+
+
+class RegistryError(TidegateError):
+    """The schema registry cannot be asked, or refuses a schema. No record is at fault, so none is skipped."""
 
 
 class UserCodeError(TidegateError):

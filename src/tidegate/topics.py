@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, final, overload
 from tidegate.errors import ConfigError, SerdeError
 from tidegate.names import check_name
 from tidegate.serde import Serde, serde_for
+from tidegate.serde.protocol import Side
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -238,9 +239,9 @@ def _is_count(partitions: object) -> bool:
     return type(partitions) is int and 1 <= partitions <= MAX_PARTITIONS
 
 
-def _serde(topic: str, side: str, declared: type[V] | Serde[V]) -> Serde[V]:
+def _serde(topic: str, side: Side, declared: type[V] | Serde[V]) -> Serde[V]:
     try:
-        return serde_for(declared)
+        return serde_for(declared).of_topic(topic, side)
     except ConfigError as error:
         raise ConfigError(error.code, f"topic {topic!r}, {side}: {error.message}", error.hint) from error
 

@@ -39,13 +39,14 @@ def test_the_package_travels_whole_and_the_same_sources_give_the_same_file(
     package: Path, tmp_path: Path
 ) -> None:
     (package / "data.txt").write_text("not code")
+    (package / "order.avsc").write_text("{}")
     first, second = tmp_path / "a", tmp_path / "b"
     first.mkdir()
     second.mkdir()
     one, two = (zip_package("shipped_package:app", folder) for folder in (first, second))
     assert (one.name, one.read_bytes()) == (two.name, two.read_bytes())
     with zipfile.ZipFile(one) as archive:
-        names = ["shipped_package/__init__.py", "shipped_package/inner/steps.py"]
+        names = [f"shipped_package/{name}" for name in ("__init__.py", "inner/steps.py", "order.avsc")]
         assert sorted(archive.namelist()) == names
 
 

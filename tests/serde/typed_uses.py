@@ -15,7 +15,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from tidegate.record import Record
-from tidegate.serde import Json, MsgPack, Serde, serde_for
+from tidegate.serde import Avro, Json, JsonSchema, MsgPack, Serde, serde_for
 from tidegate.topics import TableTopic, Topic
 
 K = TypeVar("K")
@@ -66,6 +66,10 @@ def serdes_carry_their_type() -> None:
     assert_type(Json[Order](), Json[Order])
     assert_type(Json[Started | Done]().decode(b""), Started | Done)
     assert_type(MsgPack[list[Order]]().decode(b""), list[Order])
+    assert_type(Avro[Order](subject="record-name"), Avro[Order])
+    assert_type(JsonSchema[Started | Done](register=False).decode(b""), Started | Done)
+    Avro[Order](subject="mine")  # type: ignore[arg-type]
+    Avro[Order]().encode(Started("a"))  # type: ignore[arg-type]
     assert_type(serde_for(int), Serde[int])
     assert_type(serde_for(Order), Serde[Order])
     assert_type(serde_for(Json[Started | Done]()), Serde[Started | Done])
@@ -84,6 +88,7 @@ def topics_take_their_types_from_what_is_declared() -> None:
     assert_type(Topic("orders", Order, key=UUID, partitions=3), Topic[UUID, Order])
     assert_type(Topic("events", Json[Started | Done]()), Topic[str, Started | Done])
     assert_type(Topic("events", MsgPack[Order](), key=Json[Point]()), Topic[Point, Order])
+    assert_type(Topic("orders", Avro[Order](), key=Avro[Point](latest=False)), Topic[Point, Order])
     assert_type(Topic("readings", Reading), Topic[str, Reading])
     assert_type(Topic("addresses", Address), Topic[str, Address])
     assert_type(Topic("colours", Colour), Topic[str, Colour])

@@ -11,10 +11,21 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "tidegate"
-EXTRAS = ["pyspark", "confluent_kafka", "fastapi", "starlette", "uvicorn", "sqlalchemy", "psycopg", "avro"]
+EXTRAS = [
+    "pyspark",
+    "confluent_kafka",
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "sqlalchemy",
+    "psycopg",
+    "fastavro",
+    "httpx2",
+]
 ONLY_IN = {
     "pyspark": ["spark/"],
-    "confluent_kafka": ["log/kafka/"],
+    "confluent_kafka": ["log/kafka/", "serde/registry.py"],
+    "fastavro": ["serde/avro_bytes.py"],
     "apsw": ["log/sqlite/"],
     "lmdb": ["state/"],
 }

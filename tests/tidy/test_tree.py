@@ -58,13 +58,16 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 EXPORTED = [
     "App",
+    "Avro",
     "ConfigError",
     "Context",
     "FencedError",
     "Json",
+    "JsonSchema",
     "LogError",
     "MsgPack",
     "Record",
+    "RegistryError",
     "Secret",
     "Serde",
     "SerdeError",

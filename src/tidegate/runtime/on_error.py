@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from tidegate.errors import LogError, StateError, TidegateError, UserCodeError
+from tidegate.errors import LogError, RegistryError, StateError, TidegateError, UserCodeError
 from tidegate.log.records import Headers
 from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.merge import RawRecord
@@ -37,11 +37,11 @@ _BY_THE_RECORD = {
 
 
 def by_the_record(error: Exception) -> bool:
-    """Whether another record might pass. A broken store, a full disk or a fence is no record's fault, and a
-    policy would lose one record after the other."""
+    """Whether another record might pass. A broken store, a full disk, a fence or a registry that does not
+    answer is no record's fault, and a policy would lose one record after the other."""
     if isinstance(error, StateError | LogError):
         return error.code in _BY_THE_RECORD
-    return not isinstance(error, MemoryError)
+    return not isinstance(error, MemoryError | RegistryError)
 
 
 def policy_of(error: BaseException, source: str) -> str:

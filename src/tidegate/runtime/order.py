@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     app_id: str
     settings: dict[str, Any]
     """The user's settings as the driver has them."""
+    registry: dict[str, Any] = {}
+    """How to reach the schema registry; empty: as the executor's own environment says."""
     fingerprint: str
     """Of the package that holds the app."""
     log: LogPlace
@@ -38,9 +41,17 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     paths: list[str] = []
     """Folders to import from, on the driver's own host."""
 
+    def __repr__(self) -> str:
+        """Settings may be secrets."""
+        return f"SlotOrder({self.app!r}, slot={self.slot}, epoch={self.epoch}, attempt={self.attempt})"
+
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
+        return msgspec.msgpack.encode(self, enc_hook=str)
 
     @staticmethod
     def decode(data: bytes) -> SlotOrder:
-        return msgspec.msgpack.decode(data, type=SlotOrder)
+        return msgspec.msgpack.decode(data, type=SlotOrder, dec_hook=_path)
+
+
+def _path(kind: type, value: str) -> Path:  # noqa: ARG001 - the only type that needs help
+    return Path(value)

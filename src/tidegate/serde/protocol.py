@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from tidegate.errors import SerdeError
 
 T = TypeVar("T")
+
+Side = Literal["key", "value"]
 
 _ENCODE_HINT = "send what the type declares, or declare the type that is sent"
 _DECODE_HINT = (
@@ -21,7 +23,8 @@ class Serde(ABC, Generic[T]):
     """One type, written as bytes and read back.
 
     - `decode(encode(value)) == value` for every value of the type.
-    - Both raise `SerdeError` for what they do not take, and nothing else.
+    - Both raise `SerdeError` for what they do not take, and nothing else; a serde with a schema registry
+      raises `RegistryError` where that does not answer, which says nothing about the record.
     - `None` never comes in and never goes out: no key, and no value (a tombstone), are no bytes at all,
       and that is settled before a serde is asked.
     - The same value gives the same bytes now and later; nothing is read but the arguments.
@@ -58,6 +61,10 @@ class Serde(ABC, Generic[T]):
         Two serdes with equal schemas read each other's bytes. An upgrade compares schemas, so texts
         that change no byte (docstrings) are left out.
         """
+
+    def of_topic(self, topic: str, side: Side) -> Serde[T]:  # noqa: ARG002 - for those that care
+        """This serde as a topic uses it. Most do the same everywhere."""
+        return self
 
     def __repr__(self) -> str:
         return f"<serde {self.name}>"

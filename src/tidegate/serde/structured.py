@@ -23,9 +23,9 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, RegistryError, SerdeError
 from tidegate.serde.declared import accepted, is_open, shape, type_name
-from tidegate.serde.protocol import Serde, T, undecodable, unencodable, wrong_type
+from tidegate.serde.protocol import Serde, Side, T, undecodable, unencodable, wrong_type
 from tidegate.serde.schema import type_schema
 
 _NOT_GIVEN: Any = object()
@@ -36,6 +36,8 @@ class Structured(Serde[T]):
     """What the structured formats share: the type in brackets, and every failure as a `SerdeError`."""
 
     format: ClassVar[str]
+    topic: tuple[str, Side] | None = None
+    """The topic that it was made for, where it matters."""
     _declared: ClassVar[Any] = _NOT_GIVEN
     _made: ClassVar[WeakValueDictionary[Any, type[Structured[Any]]]]
     _to_bytes: Callable[[Any], bytes]
@@ -72,7 +74,7 @@ class Structured(Serde[T]):
             value: T = self._from_bytes(data)
         except RecursionError:
             raise undecodable(self.name, data, "they are nested too deeply") from None
-        except MemoryError:
+        except (MemoryError, RegistryError, SerdeError):
             raise
         except Exception as error:  # a user's __post_init__ or Enum may raise anything
             raise undecodable(self.name, data, str(error) or type(error).__name__) from error
@@ -84,6 +86,8 @@ class Structured(Serde[T]):
         read = self._from_bytes
         try:
             values = [read(one) for one in data]
+        except RegistryError:
+            raise
         except Exception:  # noqa: BLE001 - told by the one that cannot be read
             return super().decode_many(data)
         return super().decode_many(data) if None in values else values
@@ -91,10 +95,15 @@ class Structured(Serde[T]):
     def schema(self) -> dict[str, Any]:
         return {"format": self.format, **type_schema(self._declared)}
 
+    def options(self) -> dict[str, Any]:
+        """What it was made with, besides the type: `form[type](**options)` makes it again."""
+        return {}
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structured):
             return NotImplemented
-        return self.format == other.format and bool(self._declared == other._declared)
+        same = self.format == other.format and self.options() == other.options()
+        return same and bool(self._declared == other._declared)
 
     def __hash__(self) -> int:
         return hash(self.format)

@@ -23,6 +23,7 @@ from tidegate.runtime.host import machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.start import prepare
 from tidegate.runtime.takeover import Claim
+from tidegate.serde.registry_settings import settled_registry, use_registry
 from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, zip_package
@@ -48,6 +49,8 @@ class Running:
         check_session(session)
         self._name = name
         self._config = config
+        self._registry = settled_registry(config.registry)
+        use_registry(self._registry)
         self._stack = ExitStack()
         self._error: BaseException | None = None
         with self._stack:
@@ -115,6 +118,7 @@ class Running:
             app=self._name,
             app_id=claim.app,
             settings=config.settings,
+            registry=self._registry,
             fingerprint=self._fingerprint,
             log=LogPlace.of(config),
             folder=str(config.folder),

@@ -17,6 +17,9 @@ from typing import Any
 
 from tidegate.errors import ConfigError
 
+SHIPPED = (".py", ".avsc", ".json")
+"""Sources, and the schemas that they read."""
+
 
 def fingerprint(app: str) -> str:
     """A hash over the sources of the package (or the one module) that holds the app `module:name`."""
@@ -49,7 +52,7 @@ def zip_package(app: str, folder: Path) -> Path:
 
 
 def _sources(module: str) -> Iterator[tuple[str, bytes]]:
-    """Each source file of the outermost package of a module, with its path."""
+    """Each file of the outermost package of a module, with its path."""
     top = module.partition(".")[0]
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
@@ -66,5 +69,5 @@ def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
         if entry.is_dir():
             if entry.name != "__pycache__":
                 yield from _walk(entry, f"{path}/{entry.name}")
-        elif entry.name.endswith(".py"):
+        elif entry.name.endswith(SHIPPED):
             yield f"{path}/{entry.name}", entry.read_bytes()

@@ -309,7 +309,7 @@ class _Pickler(CloudPickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Structured):
             form = next(kind for kind in type(obj).__mro__ if "format" in vars(kind))
-            return _serde_again, (form, obj._declared)
+            return _serde_again, (form, obj._declared, obj.options(), obj.topic)
         if id(obj) in _SENTINELS:
             return getattr, (dataclasses, _SENTINELS[id(obj)])
         if isinstance(obj, type) and not _importable(obj):
@@ -378,9 +378,9 @@ def _importable(kind: type) -> bool:
     return found is kind
 
 
-def _serde_again(form: Any, declared: Any) -> Serde[Any]:
-    made: Serde[Any] = form[declared]()
-    return made
+def _serde_again(form: Any, declared: Any, options: dict[str, Any], topic: Any) -> Serde[Any]:
+    made: Serde[Any] = form[declared](**options)
+    return made if topic is None else made.of_topic(*topic)
 
 
 @lru_cache(256)

@@ -11,7 +11,7 @@ import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +31,8 @@ from tidegate.log.route import partitions_of
 from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.time_only import is_time_only
 from tidegate.serde import Serde
+from tidegate.serde.framed import Framed
+from tidegate.serde.registry_settings import registry_settings, use_registry
 from tidegate.spark.spark_types import Part, part_of, pickled, turned
 from tidegate.state.formats import SESSION, WINDOW, session_times, window_start
 from tidegate.topics import TableTopic, Timestamp, Topic
@@ -75,8 +77,16 @@ class Shipped:
     """The kind of store whose changelog this is."""
     internal: bool = False
     """Whether it is a topic of ours: what only tells the time is left out then, and our headers too."""
+    registry: dict[str, Any] = field(default_factory=dict, repr=False)
+    """How to reach the schema registry, if a serde needs it."""
+
+    def __post_init__(self) -> None:
+        if not self.registry and any(isinstance(serde, Framed) for serde in (self.key, self.value)):
+            object.__setattr__(self, "registry", dict(registry_settings()))
 
     def open(self) -> Log:
+        if self.registry:
+            use_registry(self.registry)
         return open_log(self.place, create=False)
 
     def as_text(self) -> str:
@@ -127,6 +137,8 @@ class Shipped:
 def settled(log: str | None, config: Config | None) -> LogPlace:
     """Where the log is, for other processes to open."""
     found = load_config({"log": log}) if config is None else config
+    if found.registry:
+        use_registry(found.registry)
     url = found.log if log is None else log
     place = LogPlace(url, found.folder.resolve(), found.kafka)
     check_place(place)

@@ -12,6 +12,7 @@ from tidegate.runtime.load import load_app
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.slot_job import SlotJob
 from tidegate.runtime.start import attach
+from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.ship import check_fingerprint
 
 
@@ -22,6 +23,7 @@ def run_order(data: bytes) -> Iterator[int]:
         if path not in sys.path:
             sys.path.append(path)
     check_fingerprint(order.app, order.fingerprint)
+    use_registry(order.registry)
     app = load_app(order.app, order.settings)
     clock = SystemClock()
     with closing(open_log(order.log, clock=clock, create=False)) as log:

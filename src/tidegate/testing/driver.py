@@ -14,6 +14,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -31,6 +32,7 @@ from tidegate.record import Record
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run, prepare
 from tidegate.runtime.time_only import is_time_only
+from tidegate.serde.registry_settings import use_registry
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
@@ -68,8 +70,10 @@ class Driver:
         batches: bool = True,
         limits: Limits | None = None,
         spark: Any = None,
+        registry: Mapping[str, Any] | None = None,
     ) -> None:
-        """`spark` is a session for the DataFrame stages of the app; the log is a file then."""
+        """`spark` is a session for the DataFrame stages of the app; the log is a file then. `registry` says
+        what [registry] does, for topics with schemas: {"url": "mock://here"} needs no server."""
         self._topology = app.build()
         if self._topology.stages() and spark is None:
             raise ConfigError(
@@ -95,6 +99,7 @@ class Driver:
         self._open: list[Slot] = []
         self._failed = False
         self._connection = Connection(self.log, partitions=partitions, clock=self.clock)
+        self._registry_before = [] if registry is None else [use_registry(registry)]
 
     # --- in -------------------------------------------------------------------------------------------
 
@@ -373,6 +378,8 @@ class Driver:
             if self._own_log:
                 self.log.close()
             shutil.rmtree(self._folder, ignore_errors=True)
+            if self._registry_before:
+                use_registry(self._registry_before.pop())
 
     def _drop(self) -> None:
         self._run = None
