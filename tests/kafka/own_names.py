@@ -48,6 +48,9 @@ class OwnNames:
     def place(self) -> LogPlace:
         return self.log.place
 
+    def check(self) -> None:
+        self.log.check()
+
     def create(self, spec: TopicSpec) -> TopicInfo:
         return self._info(self.log.create(TopicSpec(self._prefix + spec.name, spec.partitions, spec.config)))
 

@@ -16,6 +16,8 @@ from tidegate.cli.output import note, say_json
 if TYPE_CHECKING:
     from tidegate.runtime.view import View
 
+WAITING = "waiting for the log"
+
 
 class RunView:
     """On a terminal a table that renews itself; else, and with --json, a line when the state changes."""
@@ -47,6 +49,11 @@ class RunView:
         for warning in list(view.warnings)[self._warned :]:
             self._warned += 1
             self.say(f"[{warning.code}] {warning.message}  Do: {warning.hint}")
+        trouble = view.log_trouble
+        if trouble is not None:
+            if self._state != WAITING:
+                self.say(f"[{trouble.code}] {trouble.message}  Do: {trouble.hint}")
+            state = WAITING
         if self._terminal:
             self._live.update(self._table(state, view), refresh=True)
         elif state != self._state:

@@ -105,6 +105,10 @@ class Log(Protocol):
         """How another process opens it."""
         ...
 
+    def check(self) -> None:
+        """Raise LogError `log-unreachable` if the log does not answer soon."""
+        ...
+
     def create(self, spec: TopicSpec) -> TopicInfo:
         """Create a topic, or find it as asked for: same partition count and cleanup policy."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from tidegate.errors import LogError
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import nothing_between
@@ -39,6 +40,14 @@ class CaughtUp:
         if time.monotonic() < self._next_look:
             return False
         self._next_look = time.monotonic() + LOOK_SECONDS
+        try:
+            return self._reached()
+        except LogError as error:
+            if not error.retryable:
+                raise
+            return False
+
+    def _reached(self) -> bool:
         positions = read_positions(self._log, self._run.manifest.app)
         tasks = [task for _, task in self._run.tasks()] + [stage.task for stage in self._run.stages()]
         if any(task not in positions for task in tasks):

@@ -64,6 +64,8 @@ class Plan(msgspec.Struct, frozen=True):
     epoch: int
     slots: list[SlotPlan] = []
     stages: list[StagePlan] = []
+    topics: dict[str, str] = {}
+    """The uid of each source topic: positions mean nothing in another one of the same name."""
 
     @property
     def writers(self) -> list[str]:

@@ -26,6 +26,8 @@ from tidegate.runtime.view import View
 __all__ = ["Coordinator", "Launcher", "Means", "Patience", "State", "View"]
 
 LOOK_FOR_ROOM_SECONDS = 2.0
+QUIET_SECONDS = 3.0
+"""Slots tell something once a second. If none does for so long, it may be the log."""
 
 
 class State(Enum):
@@ -59,6 +61,7 @@ class Coordinator:
         self._term: Term | None = None
         self._planned_at = 0.0
         self._look_at = 0.0
+        self._looked_at = 0.0
         self._room = self._unfilled = 0
         self.state = State.STARTING
         self.error: TidegateError | None = None
@@ -154,6 +157,7 @@ class Coordinator:
         """Until the end, or until a new plan is due: over how many slots?"""
         while not self._stop_asked.is_set():
             self._read(status, TICK_SECONDS)
+            self._look_at_log()
             self._check(term, control)
             if self._must_stop(control):
                 return None
@@ -217,6 +221,20 @@ class Coordinator:
         if len(recent) > self._means.patience.failures:
             cause = _cause(recent)
             raise LogError(cause.code, f"{cause.message} ({len(recent)} failures of slots)", cause.hint)
+
+    def _look_at_log(self) -> None:
+        """A log that does not answer is waited for, and that shows."""
+        now = time.monotonic()
+        quiet = max(self.view.heard.values(), default=now)
+        if now < max(quiet, self._looked_at) + QUIET_SECONDS:
+            return
+        self._looked_at = now
+        try:
+            self._means.log.check()
+        except LogError as error:
+            self.view.log_trouble = error
+        else:
+            self.view.log_trouble = None
 
     def _read(self, status: StatusFollower, wait: float) -> None:
         for one in status.poll(wait):

@@ -7,7 +7,8 @@ committed positions; 6 loop: read, process, fire timers, commit each interval, f
 hourly make room on the host; 7 told to stop: finish, commit, close.
 
 After a fence only the newest attempt opens its writer again: an expired transaction and a real zombie look
-the same from here, and the control topic tells them apart.
+the same from here, and the control topic tells them apart. A log that does not answer is waited for; then all
+begins anew with 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.clock import Clock
-from tidegate.errors import FencedError, TidegateError
+from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import Control, ControlFollower, SlotPlan
@@ -38,6 +39,7 @@ from tidegate.types import TopicPartition
 IDLE_SECONDS = 0.02
 LOOK_SECONDS = 0.5
 """How often the control topic is read, however seldom there are commits."""
+WAIT_SECONDS = 0.2
 REOPENINGS = 5
 
 
@@ -81,6 +83,11 @@ class SlotJob:
                 reopened += 1
                 if reopened > REOPENINGS or self._superseded():
                     break
+            except LogError as error:
+                if error.code != "log-unreachable":
+                    self._tell_failure(error.code, error.message, error.hint)
+                    raise
+                yield from self._await_log()
             except TidegateError as error:
                 self._tell_failure(error.code, error.message, error.hint)
                 raise
@@ -98,6 +105,18 @@ class SlotJob:
             self._clock.now(),
         )
 
+    def _await_log(self) -> Iterator[None]:
+        """However long that takes: the driver could do no better, and a new start would find it no sooner."""
+        while True:
+            try:
+                self._log.check()
+            except LogError:
+                if self._beats():
+                    yield
+                time.sleep(WAIT_SECONDS)
+            else:
+                return
+
     def _work(self) -> Iterator[None]:
         order = self._order
         reach("slot.1")
@@ -114,6 +133,7 @@ class SlotJob:
                 if plan is None:
                     return
                 reach("slot.5")
+                self._run.check_topics(control.now.plan(ROLE))
                 slot = self._run.slot(
                     plan,
                     order.epoch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +12,17 @@ import msgspec
 from tidegate import names
 from tidegate.app import App
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, UpgradeError
+from tidegate.errors import ConfigError, LogError, UpgradeError
 from tidegate.log.ensure import ensure_topic, find_topic
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
-from tidegate.runtime.control import SlotPlan, control_topic, read_control, write_control
+from tidegate.runtime.control import Plan, SlotPlan, control_topic, read_control, write_control
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.status import status_topic
-from tidegate.runtime.takeover import ROLE, take_over
+from tidegate.runtime.takeover import ROLE, Claim, take_over
 from tidegate.runtime.task import Setting, StreamTask
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.folders import task_home
@@ -93,10 +93,26 @@ class Run:
         app, clock = self.manifest.app, self.setting.clock
         tasks = [task for _, task in self.tasks()]
         with closing(take_over(self.log, app, self.manifest.generation, clock)) as claim:
-            self.append_first_positions(claim.writer)
             given = {number: tasks[number::count] for number in range(count)}
-            plan = claim.write_plan(given, dict.fromkeys(given, ""), self.stages(), clock.now())
+            plan = self.plan(claim, given, dict.fromkeys(given, ""))
         return [self.slot(slot, plan.epoch, state_dir, limits, listener) for slot in plan.slots]
+
+    def plan(self, claim: Claim, given: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str]) -> Plan:
+        """Step 5 of a takeover: the plan, and with it first positions where there are none."""
+        self.check_topics(claim.before)
+        self.append_first_positions(claim.writer)
+        topics = {topic: self.log.describe(topic).uid for topic in self.manifest.sources}
+        return claim.write_plan(given, hosts, self.stages(), topics, self.setting.clock.now())
+
+    def check_topics(self, plan: Plan) -> None:
+        """Raise LogError `topic-recreated` for a source that is another one than the plan was made for."""
+        for topic, uid in plan.topics.items():
+            if topic in self.manifest.sources and self.log.describe(topic).uid != uid:
+                raise LogError(
+                    "topic-recreated",
+                    f"topic {topic!r} was deleted and created anew: the app stands at offsets of the old one",
+                    f"bring the old topic back, or start over with: tidegate reset {self.manifest.app}",
+                )
 
     def slot(
         self,

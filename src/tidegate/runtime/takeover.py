@@ -39,7 +39,9 @@ FENCING_THREADS = 16
 class Claim:
     """An epoch of an app that is ours, until another driver takes it over."""
 
-    def __init__(self, app: str, generation: int, epoch: int, writer: Writer) -> None:
+    def __init__(self, app: str, generation: int, epoch: int, writer: Writer, before: Plan) -> None:
+        """`before` is the plan that it found."""
+        self.before = before
         self.app = app
         self.generation = generation
         self.epoch = epoch
@@ -59,11 +61,26 @@ class Claim:
         write_control(self.writer, self.app, entry, now)
         self.writer.commit()
 
+    def regain(self, log: Log) -> None:
+        """Open the driver's writer anew, after the log failed in it or it was fenced: for the highest epoch
+        alone. An older driver may open it once too often; it sees that and ends, and the newer one, fenced
+        by it, regains it in turn."""
+        self._check_newest(log)
+        self.writer.close()
+        self.writer = log.writer(names.driver_id(self.app, ROLE))
+        self._check_newest(log)
+
+    def _check_newest(self, log: Log) -> None:
+        newest = read_control(log, self.app).epoch(ROLE)
+        if newest > self.epoch:
+            raise FencedError(names.driver_id(self.app, ROLE), self.epoch, newest)
+
     def write_plan(
         self,
         tasks: Mapping[int, Sequence[TaskId]],
         hosts: Mapping[int, str],
         stages: Sequence[Stage],
+        topics: dict[str, str],
         now: int,
     ) -> Plan:
         """Step 5: which slot runs what. The caller may have appended first positions; they come with it."""
@@ -75,6 +92,7 @@ class Claim:
             self.epoch,
             slots,
             [StagePlan(stage.name, self.stage_writer_id(stage)) for stage in stages],
+            topics,
         )
         reach("driver.5")
         write_control(self.writer, self.app, {f"plan/{ROLE}": plan}, now)
@@ -83,8 +101,8 @@ class Claim:
 
     def renew(self, log: Log, clock: Clock) -> Claim:
         """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced."""
-        epoch = _raise_epoch(log, self.app, self.writer, clock)
-        return Claim(self.app, self.generation, epoch, self.writer)
+        epoch, before = _raise_epoch(log, self.app, self.writer, clock)
+        return Claim(self.app, self.generation, epoch, self.writer, before)
 
     def close(self) -> None:
         self.writer.close()
@@ -95,14 +113,14 @@ def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
     reach("driver.1")
     writer = log.writer(names.driver_id(app, ROLE))
     try:
-        epoch = _raise_epoch(log, app, writer, clock)
+        epoch, before = _raise_epoch(log, app, writer, clock)
     except BaseException:
         writer.close()
         raise
-    return Claim(app, generation, epoch, writer)
+    return Claim(app, generation, epoch, writer, before)
 
 
-def _raise_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> int:
+def _raise_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int, Plan]:
     reach("driver.2")
     found = read_control(log, app)
     epoch = found.epoch(ROLE) + 1
@@ -112,7 +130,7 @@ def _raise_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> int:
     _read_back(log, app, epoch)
     reach("driver.4")
     fence(log, found.plan(ROLE).writers)
-    return epoch
+    return epoch, found.plan(ROLE)
 
 
 def fence(log: Log, writers: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.errors import TidegateError, first_line
+from tidegate.errors import FencedError, LogError, TidegateError, first_line
 from tidegate.log.protocol import Log
 from tidegate.runtime.assign import assign
 from tidegate.runtime.order import SlotOrder
@@ -114,8 +114,7 @@ class Term:
         self._given = {slot: [str(task) for task in mine] for slot, mine in given.items()}
         hosts = {slot: landing.host for slot, landing in landed.items()}
         with self._lock:
-            self._means.run.append_first_positions(self.claim.writer)
-            self.claim.write_plan(given, hosts, self._means.run.stages(), self._means.clock.now())
+            self._means.run.plan(self.claim, given, hosts)
         self._view.plans += 1
 
     def start_stages(self) -> None:
@@ -187,13 +186,31 @@ class Term:
 
     def _launch(self, slot: int, attempt: int) -> None:
         try:
-            with self._lock:
-                self.claim.begin_attempt(slot, attempt, self._means.clock.now())
+            self._begin_attempt(slot, attempt)
         except TidegateError as error:
             self.fatal = self.fatal or error
             raise _FatalError from error
         order = self._means.order(self.claim, slot, attempt)
         self._means.launcher.launch(msgspec.structs.replace(order, tasks=self._given.get(slot, [])))
+
+    def _begin_attempt(self, slot: int, attempt: int) -> None:
+        """Written, also where the log has to be waited for."""
+        lost = False
+        while True:
+            try:
+                with self._lock:
+                    if lost:
+                        self.claim.regain(self._means.log)
+                    self.claim.begin_attempt(slot, attempt, self._means.clock.now())
+            except FencedError:
+                if lost:
+                    raise
+            except LogError as error:
+                if not error.retryable or self._over.wait(self._means.patience.back_off_seconds):
+                    raise
+            else:
+                return
+            lost = True
 
     def _run_stage(self, stage: Stage, number: int, attempt: int) -> None:  # noqa: ARG002 - it needs none
         writer = self.claim.stage_writer_id(stage)

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from tidegate.errors import LogError
 from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned
 
 
@@ -20,6 +21,8 @@ class View:
     warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=100))
     heard: dict[int, float] = field(default_factory=dict)
     """When each slot last told anything."""
+    log_trouble: LogError | None = None
+    """Why the log does not answer; None while it does."""
     restarts: int = 0
     plans: int = 0
     records: int = 0
@@ -29,6 +32,7 @@ class View:
         """What a slot told."""
         if told.slot >= 0:
             self.heard[told.slot] = time.monotonic()
+            self.log_trouble = None
         match told:
             case Landing():
                 self.landings[told.slot] = told

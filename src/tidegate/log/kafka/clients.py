@@ -139,6 +139,10 @@ class Clients:
             made.cluster_id(CONNECT_SECONDS)
         return made
 
+    def producer_setting(self, name: str, default: int) -> int:
+        """A number that writers may be given."""
+        return int(self._parts["producer"].get(name, self._general.get(name, default)))
+
     def _failed(self, error: KafkaError) -> None:
         """Told by librdkafka of what it meets meanwhile; it goes on by itself."""
         self.last_error = f"{error.str()} ({error.name()})"

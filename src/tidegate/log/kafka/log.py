@@ -24,6 +24,9 @@ from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
 REACH_SECONDS = 5.0
+CHECK_SECONDS = 2.0
+NO_TOPIC = "__consumer_offsets"
+"""One that every cluster has: to ask for all of them may be much."""
 
 
 class KafkaLog:
@@ -50,6 +53,12 @@ class KafkaLog:
     def place(self) -> LogPlace:
         return self._place
 
+    def check(self) -> None:
+        try:
+            self._clients.admin.list_topics(NO_TOPIC, timeout=CHECK_SECONDS)
+        except KafkaException:
+            raise self._unreachable() from None
+
     def create(self, spec: TopicSpec) -> TopicInfo:
         return self._topics.create(spec)
 
@@ -71,7 +80,7 @@ class KafkaLog:
         return self._topics.offset_at(partition, timestamp)
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> KafkaReader:
-        return KafkaReader(self._clients.consumer(), positions, self._bounds)
+        return KafkaReader(self._clients.consumer(), positions, self._bounds, self._topics.identify)
 
     def writer(self, writer_id: str) -> KafkaWriter:
         return KafkaWriter(self._clients, self._topics, self._clock, writer_id)
@@ -113,8 +122,11 @@ class KafkaLog:
             found: str | None = self._clients.admin.cluster_id(REACH_SECONDS)
             if found:
                 return found
+        raise self._unreachable()
+
+    def _unreachable(self) -> LogError:
         self._clients.admin.poll(0)  # brings the errors that it met
-        raise LogError(
+        return LogError(
             "log-unreachable",
             f"no broker answers at {self._clients.servers}: {self._clients.last_error or 'timed out'}",
             "check the address, security.protocol under [kafka], and that the broker runs",

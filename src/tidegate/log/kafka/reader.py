@@ -6,7 +6,9 @@ offset: that offset steps over the markers that transactions leave behind.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 import pyarrow as pa
@@ -24,26 +26,37 @@ PAGE_RECORDS = 10_000
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 EMPTY = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
 
+LOOK_SECONDS = 1.0
+
 Bounds = Callable[[TopicPartition], tuple[int, int]]
+Identify = Callable[[Collection[str]], dict[str, "Future[str]"]]
 
 
 class KafkaReader:
     """Reads some partitions, each from its position on."""
 
     def __init__(
-        self, consumer: Consumer, positions: Mapping[TopicPartition, Offset], bounds: Bounds
+        self,
+        consumer: Consumer,
+        positions: Mapping[TopicPartition, Offset],
+        bounds: Bounds,
+        identify: Identify,
     ) -> None:
-        """`bounds` tells what a partition holds now: asked for when something is out of range."""
+        """`bounds` tells what a partition holds now: asked for when something is out of range. `identify`
+        asks which topics these are: of one that was made anew librdkafka would read on, as if it were the
+        same."""
         self._consumer = consumer
         self._bounds = bounds
         self._positions: dict[TopicPartition, int] = dict(positions)
         self._ended: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
         self._closed = False
+        self._identity = _Identity({one.topic for one in positions}, identify)
         with in_our_words("partitions cannot be read"):
             consumer.assign(self._places(positions))
 
     def poll(self, timeout: float) -> list[Fetched]:
+        self._identity.look()
         with in_our_words("records cannot be read"):
             messages: list[Any] = self._consumer.consume(PAGE_RECORDS, 0.0)
             if not messages and timeout > 0:
@@ -135,6 +148,37 @@ class KafkaReader:
             f"{partition} holds offsets {start} to {end - 1}; asked for was {self._positions[partition]}",
             "history below the start was cut by retention or a purge; start from where the topic starts",
         )
+
+
+class _Identity:
+    """Whether topics are still the same ones: looked at now and then, without waiting for the answer."""
+
+    def __init__(self, topics: Collection[str], identify: Identify) -> None:
+        self._topics = topics
+        self._identify = identify
+        self._known: dict[str, str] = {}
+        self._asked = identify(topics)
+        self._due = 0.0
+
+    def look(self) -> None:
+        if time.monotonic() < self._due:
+            return
+        if not self._asked:
+            self._asked = self._identify(self._topics)
+        if not all(future.done() for future in self._asked.values()):
+            return
+        for topic, future in self._asked.items():
+            if (
+                future.exception() is None
+                and self._known.setdefault(topic, future.result()) != future.result()
+            ):
+                raise LogError(
+                    "topic-recreated",
+                    f"topic {topic!r} was deleted and created anew while it was read",
+                    "bring the old topic back, or start over with: tidegate reset",
+                )
+        self._asked = {}
+        self._due = time.monotonic() + LOOK_SECONDS
 
 
 def _batch(messages: list[Any]) -> pa.RecordBatch:

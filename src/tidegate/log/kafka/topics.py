@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -70,6 +70,11 @@ class Topics:
                 raise
         kept = {entry: entries[entry].value for entry in entries if entry in _KNOWN}
         return TopicInfo(name, str(topic.topic_id), kept, tuple(starts[one] for one in partitions))
+
+    def identify(self, names: Collection[str]) -> dict[str, Future[str]]:
+        """Asks for the uids of topics, and does not wait."""
+        asked = self._clients.admin.describe_topics(TopicCollection(list(names)), request_timeout=ASK_SECONDS)
+        return {name: _then_uid(future) for name, future in asked.items()}
 
     def checked(self, name: str) -> TopicInfo:
         """The topic as described a moment ago: for checks of records, where offsets do not matter."""
@@ -172,6 +177,20 @@ class Topics:
                 if time.monotonic() > deadline or not (error.retryable or error.code.startswith("no-such-")):
                     raise
                 time.sleep(NAP_SECONDS)
+
+
+def _then_uid(described: Future[Any]) -> Future[str]:
+    answer: Future[str] = Future()
+
+    def take(done: Future[Any]) -> None:
+        error = done.exception()
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(str(done.result().topic_id))
+
+    described.add_done_callback(take)
+    return answer
 
 
 def _as_asked(spec: TopicSpec, found: TopicInfo) -> TopicInfo:

@@ -26,9 +26,7 @@ T = TypeVar("T")
 
 TRANSACTION_MS = 10_000
 OPEN_SECONDS = 60.0
-END_SECONDS = 30.0
-"""Beyond the transaction's own time-out the broker has decided, and asking again tells how."""
-TRY_SECONDS = 5.0
+TRY_SECONDS = 1.0
 ABORT_SECONDS = 5.0
 DEFAULTS = {"transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20}
 """A flush sends at once; until then records gather."""
@@ -58,7 +56,10 @@ class KafkaWriter:
         self._next: dict[TopicPartition, int] = {}
         self._touched: set[TopicPartition] = set()
         self._refused: KafkaError | None = None
-        self._producer: Producer = clients.producer({**DEFAULTS, "transactional.id": writer_id})
+        settings = {**DEFAULTS, "transactional.id": writer_id}
+        self._producer: Producer = clients.producer(settings)
+        # After the transaction's own time the broker has decided, and a new writer learns how.
+        self._patience = 2 * clients.producer_setting("transaction.timeout.ms", TRANSACTION_MS) / 1000
         self._status = Status.IDLE
         self._insist(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
 
@@ -96,7 +97,7 @@ class KafkaWriter:
             with self._spending("the transaction cannot be committed"):
                 self._send_all()
                 reach("log.commit.7")
-                self._insist(self._producer.commit_transaction, "cannot be committed", END_SECONDS)
+                self._insist(self._producer.commit_transaction, "cannot be committed", self._patience)
                 self._begin_anew()
                 reach("log.commit.8")
 
@@ -104,7 +105,7 @@ class KafkaWriter:
         self._check_open()
         if self._status is Status.OPEN:
             with self._spending("the transaction cannot be aborted"):
-                self._insist(self._producer.abort_transaction, "cannot be aborted", END_SECONDS)
+                self._insist(self._producer.abort_transaction, "cannot be aborted", self._patience)
                 self._begin_anew()
 
     def close(self) -> None:
@@ -120,7 +121,7 @@ class KafkaWriter:
 
     def _send_all(self) -> None:
         """Until the broker has everything that is queued."""
-        send_all(self._producer, END_SECONDS, lambda: self._refused is not None)
+        send_all(self._producer, self._patience, lambda: self._refused is not None)
         if self._refused is not None:
             raise KafkaException(self._refused)
 
