@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -21,6 +22,7 @@ from tidegate.log.topic import DEFAULTS, POLICY, RATIO, TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
 ASK_SECONDS = 20.0
+LEADER_SECONDS = 2.0
 SHOWN_SECONDS = 20.0
 """A topic that was created or deleted shows everywhere after so long at most."""
 NAP_SECONDS = 0.02
@@ -29,6 +31,8 @@ GRACE_SECONDS = 0.25
 """A commit is acknowledged before its markers are written: so long they may take."""
 KEPT = {"retention.ms": str(DEFAULTS["retention.ms"])}
 """Created by us a topic keeps its history, whatever the broker does with others."""
+NO_RECORD = -1
+"""The offset of a time after which no record came."""
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _KNOWN = frozenset([*DEFAULTS, POLICY, RATIO])
@@ -145,6 +149,13 @@ class Topics:
                 if not error.retryable or time.monotonic() > deadline:
                     raise
                 time.sleep(NAP_SECONDS)
+                self._learn_leaders({one.topic for one in partitions})
+
+    def _learn_leaders(self, topics: Iterable[str]) -> None:
+        """librdkafka asks the leaders that it knows of, and does not look for others by itself."""
+        for topic in topics:
+            with suppress(KafkaException):
+                self._clients.admin.list_topics(topic, timeout=LEADER_SECONDS)
 
     def _ask_offsets(
         self, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
@@ -165,6 +176,10 @@ class Topics:
                     raise _no_such_partition(partition) from None
                 with in_our_words(f"offsets of {partition} cannot be read"):
                     raise
+            if found[partition] < NO_RECORD:  # what librdkafka says while the leader changes
+                raise LogError(
+                    "log-unreachable", f"{partition} has no leader", "wait for the broker", retryable=True
+                )
         return found
 
     def _shown(self, name: str) -> TopicInfo:

@@ -1,0 +1,147 @@
+"""Brokers that die, freeze and come back, under load. They have a cluster of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, rises_by_one
+from tests.kafka.own_names import OwnNames
+from tests.runtime.fleet import LINES, Fleet
+from tests.waiting import wait_for
+
+from tidegate.errors import FencedError, LogError
+from tidegate.log.kafka.writer import TRANSACTION_MS
+from tidegate.log.records import to_batch
+from tidegate.log.topic import TopicSpec
+from tidegate.runtime.coordinator import State
+from tidegate.testing.broker import KafkaCluster
+from tidegate.testing.conformance.bench import read_all, row, values
+from tidegate.types import TopicPartition
+
+EAGER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+HASTY = {"producer": {"transaction.timeout.ms": 1000}}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(tmp_path_factory.mktemp("mortal"), config=EAGER) as made:
+        yield made
+
+
+def fleet_on(cluster: KafkaCluster, prefix: str, folder: Path) -> Fleet:
+    log = OwnNames(cluster.bootstrap, prefix)
+    log.create(TopicSpec(LINES.name, 3))
+    log.create(KEPT_COUNTS)
+    return Fleet(log, folder)
+
+
+def goes_on(fleet: Fleet) -> None:
+    before = counted(fleet)
+    wait_for(lambda: counted(fleet) > before + 200, every=0.4)
+
+
+def test_a_broker_that_is_gone_for_longer_than_a_transaction_lasts_is_waited_for(
+    cluster: KafkaCluster, prefix: str, tmp_path: Path
+) -> None:
+    fleet = fleet_on(cluster, prefix, tmp_path)
+    with closing(fleet.log), fleet.running() as (driver, _):
+        with Load(cluster.bootstrap, OwnNames(cluster.bootstrap, prefix)):
+            goes_on(fleet)
+            cluster.brokers[0].kill()
+            gone = time.monotonic()
+            wait_for(lambda: driver.view.log_trouble is not None)
+            time.sleep(max(0.0, gone + 1.3 * TRANSACTION_MS / 1000 - time.monotonic()))
+            assert driver.state is State.RUNNING
+            cluster.brokers[0].start()
+            goes_on(fleet)
+        wait_for(lambda: is_right(fleet), every=0.4)
+        assert driver.view.log_trouble is None
+        assert not driver.view.failures, "to wait is no failure"
+        assert rises_by_one(fleet)
+
+
+def test_a_frozen_broker_costs_nothing(cluster: KafkaCluster, prefix: str, tmp_path: Path) -> None:
+    fleet = fleet_on(cluster, prefix, tmp_path)
+    with closing(fleet.log), fleet.running() as (driver, _):
+        with Load(cluster.bootstrap, OwnNames(cluster.bootstrap, prefix)):
+            goes_on(fleet)
+            cluster.brokers[0].freeze()
+            time.sleep(3)
+            cluster.brokers[0].wake()
+            goes_on(fleet)
+        wait_for(lambda: is_right(fleet), every=0.4)
+        assert driver.state is State.RUNNING
+        assert rises_by_one(fleet)
+
+
+def test_a_transaction_that_ran_out_of_time_is_refused_and_the_next_writer_goes_on(
+    cluster: KafkaCluster, prefix: str
+) -> None:
+    with closing(OwnNames(cluster.bootstrap, prefix, HASTY)) as log:
+        partition = TopicPartition("out", 0)
+        log.create(TopicSpec("out"))
+        writer = log.writer("slot")
+        writer.append(partition, to_batch([row(b"k", b"too late")]))
+        writer.flush([partition])
+        time.sleep(2)
+        with pytest.raises(FencedError):
+            writer.commit()
+        with closing(log.writer("slot")) as again:
+            again.append(partition, to_batch([row(b"k", b"in time")]))
+            again.commit()
+        assert values(read_all(log, partition)) == [b"in time"]
+
+
+def test_a_commit_of_unknown_result_is_settled_before_the_next_writer_reads(
+    cluster: KafkaCluster, prefix: str
+) -> None:
+    """The broker stops while it is asked to commit: whatever it did, it did once, and shows to the next."""
+    with closing(OwnNames(cluster.bootstrap, prefix, HASTY)) as log:
+        partition = TopicPartition("out", 0)
+        log.create(TopicSpec("out"))
+        writer = log.writer("slot")
+        writer.append(partition, to_batch([row(b"k", b"perhaps")]))
+        writer.flush([partition])
+        cluster.brokers[0].freeze()
+        try:
+            with pytest.raises(LogError) as error:
+                writer.commit()
+        finally:
+            cluster.brokers[0].wake()
+        assert error.value.retryable
+        with closing(log.writer("slot")) as again:
+            settled = values(read_all(log, partition))
+            assert settled in ([], [b"perhaps"])
+            again.append(partition, to_batch([row(b"k", b"next")]))
+            again.commit()
+        assert values(read_all(log, partition)) == [*settled, b"next"]
+
+
+def test_leaders_that_move_under_load_cost_nothing(
+    tmp_path_factory: pytest.TempPathFactory, prefix: str, tmp_path: Path
+) -> None:
+    with KafkaCluster(tmp_path_factory.mktemp("three"), brokers=3, config=EAGER) as cluster:
+        fleet = fleet_on(cluster, prefix, tmp_path)
+        with closing(fleet.log), fleet.running() as (driver, _):
+            with Load(cluster.bootstrap, OwnNames(cluster.bootstrap, prefix)):
+                goes_on(fleet)
+                leader = leader_of(cluster, f"{prefix}{LINES.name}")
+                cluster.brokers[leader - 1].kill()
+                goes_on(fleet)
+                assert leader_of(cluster, f"{prefix}{LINES.name}") != leader
+                cluster.brokers[leader - 1].start()
+                goes_on(fleet)
+            wait_for(lambda: is_right(fleet), every=0.4)
+            assert driver.state is State.RUNNING
+            assert rises_by_one(fleet)
+
+
+def leader_of(cluster: KafkaCluster, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    found: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
+    return found
