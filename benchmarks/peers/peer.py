@@ -24,7 +24,7 @@ class Run(Protocol):
         ...
 
     def events(self) -> list[dict[str, Any]]:
-        """What its processes told so far, by time: `{"event": ..., "ms": epoch, ...}`.
+        """What its processes told so far, by time: `{"event": ..., "ms": epoch, "pid": ..., ...}`.
 
         `state` (`state`: RUNNING, ...), `restore_start` and `restore_end` (`partition`, `records`) where the
         engine tells them, and about once a second `processed` (`records` of this process so far).
@@ -70,7 +70,7 @@ class Programs:
         return [program.pid for program in self.programs if program.running]
 
     def events(self) -> list[dict[str, Any]]:
-        found = [event for program in self.programs for event in program.events()]
+        found = [{**event, "pid": program.pid} for program in self.programs for event in program.events()]
         return sorted(found, key=lambda event: int(event["ms"]))
 
     def stop(self) -> None:

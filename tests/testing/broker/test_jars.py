@@ -83,12 +83,16 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_two_processes_fetch_the_jars_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_fetch_the_jars_at_once_and_later_changes_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     command = [sys.executable, "-c", "from tidegate.testing.broker.jars import classpath; print(classpath())"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     first, second = (process.communicate(timeout=300)[0] for process in both)
     assert first == second
     assert "kafka-streams" in first
-    kept = [path.name for path in (tmp_path / "tidegate").iterdir() if path.is_dir()]
-    assert len(kept) == 1
+    (kept,) = [path for path in (tmp_path / "tidegate").iterdir() if path.is_dir()]
+    next(kept.glob("kafka-clients-*.jar")).write_text("something else")
+    with pytest.raises(ConfigError, match="kafka-clients"):
+        jars.resolved(tmp_path / "tidegate")
