@@ -23,6 +23,7 @@ from tidegate.types import Offset, TopicPartition
 
 ASK_SECONDS = 20.0
 LEADER_SECONDS = 2.0
+"""A leader that is gone is waited for in vain: another one must be found."""
 SHOWN_SECONDS = 20.0
 """A topic that was created or deleted shows everywhere after so long at most."""
 NAP_SECONDS = 0.02
@@ -164,7 +165,7 @@ class Topics:
             return {}
         places = {Place(one.topic, one.partition): spec for one in partitions}
         asked: Mapping[Place, Future[Any]] = self._clients.admin.list_offsets(
-            places, isolation_level=isolation, request_timeout=ASK_SECONDS
+            places, isolation_level=isolation, request_timeout=LEADER_SECONDS
         )
         found = {}
         for place, future in asked.items():
