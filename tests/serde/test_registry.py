@@ -102,12 +102,15 @@ def test_latest_writes_by_the_newest_schema_of_the_subject(server: RegistryServe
 
 def test_the_registry_in_force_may_change_and_ids_change_with_it(server: RegistryServer) -> None:
     serde = made()
-    assert serde.encode(ORDER)[4] == 1
+    ours = serde.encode(ORDER)
+    assert (ours[4], serde.decode(ours)) == (1, ORDER)
     with RegistryServer() as other:
         other.add("x", '"long"')
         before = use_registry(other.settings)
         data = serde.encode(ORDER)
         assert (data[4], serde.decode(data)) == (2, ORDER)
+        with pytest.raises(SerdeError, match="incompatible-schema"):
+            serde.decode(ours)
         use_registry(before)
     assert serde.encode(ORDER)[4] == 1
 
