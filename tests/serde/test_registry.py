@@ -158,6 +158,12 @@ def test_every_other_answer_is_told_and_is_no_fault_of_the_record(
     assert made().decode(data) == ORDER
 
 
+def test_an_answer_without_an_id_is_told_and_not_kept(server: RegistryServer) -> None:
+    server.answers.append((200, {"nothing": 1}))
+    assert failure(made().encode, ORDER).code == "registry-failed"
+    assert made().encode(ORDER)[4] == 1
+
+
 def test_an_id_that_becomes_known_a_moment_later_is_no_error(server: RegistryServer) -> None:
     data = made().encode(ORDER)
     server.answers.append((404, {"error_code": 40403, "message": "Schema not found"}))
