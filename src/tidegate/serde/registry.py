@@ -84,7 +84,6 @@ class Registry:
         what = f"a schema of {subject!r}"
         found = self._ask(what, lambda: ask(subject, Schema(text, kind)))
         if not isinstance(found, int):
-            self._client.clear_caches()  # it keeps also what is none
             raise self._told(what, 200, 0, "no id")
         return found
 
@@ -106,7 +105,7 @@ class Registry:
 
     def _registered(self, schema_id: int, schema: Any) -> Registered:
         if not isinstance(schema_id, int) or not isinstance(schema.schema_str, str):
-            self._client.clear_caches()
+            self._client.clear_caches()  # it keeps also what is none
             raise self._told(f"schema {schema_id}", 200, 0, "no schema")
         named: list[Registered] = []
         for one in schema.references or ():
