@@ -45,6 +45,13 @@ def test_a_union_of_structs_needs_no_tag_on_the_wire(server: RegistryServer, val
     assert "re-fused" not in serde.text
 
 
+def test_structs_with_the_same_fields_are_told_apart_by_their_names(server: RegistryServer) -> None:
+    one, two = (defstruct(name, [("x", int)], tag=name) for name in ("One", "Two"))
+    serde = made(one | two)
+    assert [serde.encode(kind(3))[5:] for kind in (one, two)] == [b"\0\x06", b"\x02\x06"]
+    assert serde.decode(serde.encode(two(3))) == two(3)
+
+
 @pytest.mark.parametrize(
     ("form", "value"),
     [

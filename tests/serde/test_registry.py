@@ -102,12 +102,15 @@ def test_latest_writes_by_the_newest_schema_of_the_subject(server: RegistryServe
 
 def test_the_registry_in_force_may_change_and_ids_change_with_it(server: RegistryServer) -> None:
     serde = made()
-    assert serde.encode(ORDER)[4] == 1
+    ours = serde.encode(ORDER)
+    assert (ours[4], serde.decode(ours)) == (1, ORDER)
     with RegistryServer() as other:
         other.add("x", '"long"')
         before = use_registry(other.settings)
         data = serde.encode(ORDER)
         assert (data[4], serde.decode(data)) == (2, ORDER)
+        with pytest.raises(SerdeError, match="incompatible-schema"):
+            serde.decode(ours)
         use_registry(before)
     assert serde.encode(ORDER)[4] == 1
 
@@ -153,6 +156,12 @@ def test_every_other_answer_is_told_and_is_no_fault_of_the_record(
     error = failure(made().decode, data)
     assert (error.code, error.retryable) == (code, retryable)
     assert made().decode(data) == ORDER
+
+
+def test_an_answer_without_an_id_is_told_and_not_kept(server: RegistryServer) -> None:
+    server.answers.append((200, {"nothing": 1}))
+    assert failure(made().encode, ORDER).code == "registry-failed"
+    assert made().encode(ORDER)[4] == 1
 
 
 def test_an_id_that_becomes_known_a_moment_later_is_no_error(server: RegistryServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.runtime.letters import letter, raw
 from tests.serde.registry_server import RegistryServer
 
 from tidegate import App, Avro, JsonSchema, RegistryError, SerdeError, TableTopic, Topic
+from tidegate.runtime.check_registry import check_registry
 from tidegate.serde.registry_settings import registry_settings, use_registry
 from tidegate.testing.driver import Commit, Driver
 from tidegate.topology.node import OnError
@@ -168,4 +170,19 @@ def test_a_driver_has_a_registry_of_its_own_and_gives_it_back() -> None:
         d.run()
         assert d.rows(shop.totals) == {"ada": Totals(1, 10)}
     assert registry_settings().get("url") is None
+    use_registry(before)
+
+
+def test_an_app_with_schemas_does_not_start_without_a_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = use_registry(None)
+    plain = App("plain")
+    plain.stream(Topic("in", int)).to(Topic("out", int))
+    check_registry(plain.build())
+    with pytest.raises(RegistryError, match="no-registry"):
+        check_registry(Shop(Avro).app.build())
+    use_registry({"url": "http://127.0.0.1:9"})
+    check_registry(Shop(Avro).app.build())
     use_registry(before)

@@ -21,8 +21,10 @@ from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
+from tidegate.runtime.check_registry import check_registry
 from tidegate.runtime.load import load_app
 from tidegate.runtime.start import check_sources
+from tidegate.serde.registry_settings import use_registry
 
 REFRESH_SECONDS = 0.25
 
@@ -71,6 +73,8 @@ def run(
 def _check(app: App, config: Config) -> None:
     """What can be found wrong without Spark, which takes long to start."""
     topology = app.build()
+    use_registry(config.registry)
+    check_registry(topology)
     with closing(open_log(LogPlace.of(config), create=False)) as log:
         check_sources(log, topology)
 

@@ -53,7 +53,6 @@ class Registry:
         self.url = ", ".join(without_login(one.strip()) for one in str(settings.get("url", "")).split(","))
         self._client = _client(settings, self.url)
         self._schemas: dict[int, Registered] = {}
-        self._ids: dict[tuple[str, str, str], int] = {}
         self._unknown: dict[int, float] = {}
         self._patient_at = 0.0
 
@@ -82,15 +81,11 @@ class Registry:
     def _id(self, subject: str, kind: str, text: str, ask: Callable[..., Any]) -> int:
         from confluent_kafka.schema_registry import Schema
 
-        known = self._ids.get((subject, kind, text))
-        if known is None:
-            what = f"a schema of {subject!r}"
-            found = self._ask(what, lambda: ask(subject, Schema(text, kind)))
-            if not isinstance(found, int):
-                self._client.clear_caches()
-                raise self._told(what, 200, 0, "no id")
-            known = self._ids[subject, kind, text] = found
-        return known
+        what = f"a schema of {subject!r}"
+        found = self._ask(what, lambda: ask(subject, Schema(text, kind)))
+        if not isinstance(found, int):
+            raise self._told(what, 200, 0, "no id")
+        return found
 
     def _fetch(self, schema_id: int) -> Registered:
         if self._unknown.get(schema_id, 0.0) > time.monotonic():

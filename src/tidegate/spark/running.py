@@ -18,6 +18,7 @@ from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.runtime.caught_up import CaughtUp
+from tidegate.runtime.check_registry import check_registry
 from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
 from tidegate.runtime.host import machine_name
 from tidegate.runtime.order import SlotOrder
@@ -61,6 +62,7 @@ class Running:
                     "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
                 )
             check_stages(app.build())
+            check_registry(app.build())
             log = open_log(place, clock=clock)
             self._stack.callback(log.close)
             run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
