@@ -110,7 +110,10 @@ class Target:
         if self._count == 1:
             yield 0, batch
             return
-        of_records = pa.array([self.partition(key) for key in keys], pa.int32()).take(numbers)
+        known: list[int | None] = list(map(self._partitions.get, keys))  # type: ignore[arg-type]
+        if None in known:
+            known = [self.partition(key) if at is None else at for key, at in zip(keys, known, strict=True)]
+        of_records = pa.array(known, pa.int32()).take(numbers)
         for partition in pc.unique(of_records).to_pylist():
             yield partition, batch.filter(pc.equal(of_records, partition))
 

@@ -7,7 +7,7 @@ offset: that offset steps over the markers that transactions leave behind.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -107,33 +107,26 @@ class KafkaReader:
 
     def _take(self, messages: list[Any]) -> list[Fetched]:
         """In the order in which they came; the last event of a partition tells whether it is at its end."""
-        records: dict[tuple[str, int], list[Any]] = {}
         moved: dict[TopicPartition, int] = {}
-        for message in messages:
-            error = message.error()
+        records: dict[TopicPartition, list[Any]] = {}
+        for run in _runs(messages):
+            partition = TopicPartition(run[0].topic(), run[0].partition())
+            error = run[0].error()
             if error is None:
-                where = (message.topic(), message.partition())
-                found = records.get(where)
-                if found is None:
-                    found = records[where] = []
-                    self._ended.discard(TopicPartition(*where))
-                found.append(message)
+                self._ended.discard(partition)
+                records.setdefault(partition, []).extend(run)
+                moved[partition] = run[-1].offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                partition = TopicPartition(message.topic(), message.partition())
                 self._ended.add(partition)
-                moved[partition] = message.offset()
+                moved[partition] = run[0].offset()
             else:
-                self._fail(message, error)
+                self._fail(run[0], error)
         fetched = []
-        for where, found in records.items():
-            partition = TopicPartition(*where)
-            behind = found[-1].offset() + 1
-            self._positions[partition] = max(behind, moved.pop(partition, 0))
-            fetched.append(Fetched(partition, _batch(found), Offset(self._positions[partition])))
         for partition, offset in moved.items():
-            if offset > self._positions[partition]:
+            batch = _batch(records[partition]) if partition in records else EMPTY
+            if batch.num_rows or offset > self._positions[partition]:
                 self._positions[partition] = offset
-                fetched.append(Fetched(partition, EMPTY, Offset(offset)))
+                fetched.append(Fetched(partition, batch, Offset(offset)))
         return fetched
 
     def _fail(self, message: Any, error: KafkaError) -> None:
@@ -179,6 +172,19 @@ class _Identity:
                 )
         self._asked = {}
         self._due = time.monotonic() + LOOK_SECONDS
+
+
+def _runs(messages: list[Any]) -> Iterator[list[Any]]:
+    """Neighbours of one partition; an event that is no record stands alone. librdkafka brings a partition's
+    records in long runs, so most of the work is done by list comprehensions."""
+    if not messages:
+        return
+    places = [(message.topic(), message.partition(), message.error() is None) for message in messages]
+    begin = 0
+    for end in range(1, len(messages) + 1):
+        if end == len(messages) or places[end] != places[begin] or not places[begin][2]:
+            yield messages[begin:end]
+            begin = end
 
 
 def _batch(messages: list[Any]) -> pa.RecordBatch:
