@@ -90,6 +90,8 @@ class Clients:
         if not self.servers:
             raise ConfigError("bad-log-url", "kafka:// names no broker", 'write log = "kafka://host:9092"')
         self._general = {"bootstrap.servers": self.servers, **_COMMON, **general}
+        self.replicas = _replicas(self._parts["topics"])
+        """How many copies a created topic has; -1 leaves it to the broker."""
         self._lock = threading.Lock()
         self._admin: AdminClient | None = None
         self.last_error = ""
@@ -98,17 +100,6 @@ class Clients:
     def topic_config(self) -> dict[str, str]:
         """What a created topic gets where nobody says otherwise."""
         return {name: str(value) for name, value in self._parts["topics"].items() if name != REPLICAS}
-
-    @property
-    def replicas(self) -> int:
-        """How many copies a created topic has; -1 leaves it to the broker."""
-        text = self._parts["topics"].get(REPLICAS, -1)
-        try:
-            return int(text)
-        except ValueError:
-            raise ConfigError(
-                "bad-setting", f"[kafka.topics] {REPLICAS} is no number", f'write "{REPLICAS}" = 3'
-            ) from None
 
     @property
     def admin(self) -> AdminClient:
@@ -144,8 +135,10 @@ class Clients:
         return int(self._parts["producer"].get(name, self._general.get(name, default)))
 
     def _failed(self, error: KafkaError) -> None:
-        """Told by librdkafka of what it meets meanwhile; it goes on by itself."""
-        self.last_error = f"{error.str()} ({error.name()})"
+        """Told by librdkafka of what it meets meanwhile; it goes on by itself. That all brokers are down says
+        less than why one is."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last_error:
+            self.last_error = f"{error.str()} ({error.name()})"
 
 
 def _made(kind: Any, settings: dict[str, Any]) -> Any:
@@ -159,6 +152,15 @@ def _made(kind: Any, settings: dict[str, Any]) -> Any:
             "bad-setting",
             f"[kafka] {name} cannot be used",
             "look it up in librdkafka's list of configuration properties",
+        ) from None
+
+
+def _replicas(topics: Mapping[str, Any]) -> int:
+    try:
+        return int(topics.get(REPLICAS, -1))
+    except ValueError:
+        raise ConfigError(
+            "bad-setting", f"[kafka.topics] {REPLICAS} is no number", f'write "{REPLICAS}" = 3'
         ) from None
 
 
