@@ -103,7 +103,6 @@ class KafkaReader:
                 found = records.get(where)
                 if found is None:
                     found = records[where] = []
-                    self._ended.discard(TopicPartition(*where))
                 found.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 partition = TopicPartition(message.topic(), message.partition())
@@ -114,8 +113,10 @@ class KafkaReader:
         fetched = []
         for where, found in records.items():
             partition = TopicPartition(*where)
-            behind = found[-1].offset() + 1
-            self._positions[partition] = max(behind, moved.pop(partition, 0))
+            behind, end = found[-1].offset() + 1, moved.pop(partition, 0)
+            if end < behind:
+                self._ended.discard(partition)
+            self._positions[partition] = max(behind, end)
             fetched.append(Fetched(partition, _batch(found), Offset(self._positions[partition])))
         for partition, offset in moved.items():
             if offset > self._positions[partition]:
