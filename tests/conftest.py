@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tidegate.testing.broker import KafkaCluster
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")  # a machine that is slow is no fault of the code
@@ -19,3 +24,11 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     transactional ids for your test, and do not kill it."""
     with KafkaCluster(tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory where there is one: a kill takes nothing from it, and syncing it costs nothing."""
+    made = Path(tempfile.mkdtemp(prefix="tidegate-state-", dir=MEMORY if MEMORY.is_dir() else None))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)

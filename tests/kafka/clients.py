@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,6 +11,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 Pair = tuple[bytes | None, bytes | None]
@@ -19,6 +23,22 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> No
     named = {name.replace("_", "."): value for name, value in config.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, config=named)])[topic].result(30)
+
+
+@functools.cache
+def _admin(bootstrap: str) -> AdminClient:
+    """Held for good: one that is collected in its own thread aborts the process."""
+    return AdminClient({"bootstrap.servers": bootstrap}, logger=logging.getLogger("tidegate.kafka"))
+
+
+def configure(bootstrap: str, topic: str, config: Mapping[str, str]) -> None:
+    """Change settings of a topic."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in config.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    _admin(bootstrap).incremental_alter_configs([resource])[resource].result(30)
 
 
 @dataclass(frozen=True, slots=True)

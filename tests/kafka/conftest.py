@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kafka.bench import KafkaBench, KafkaGround
 from tests.kafka.own_names import OwnNames
 from tests.runtime.fleet import LINES, Fleet
 
@@ -48,3 +50,40 @@ def fleet(open_own: OpenLog, tmp_path: Path) -> Fleet:
     made = Fleet(open_own(), tmp_path)
     made.connection.send(LINES, "warm", "up")
     return made
+
+
+@pytest.fixture
+def ground(kafka: KafkaCluster, folder: Path, prefix: str) -> KafkaGround:
+    """For tests of state with processes of their own."""
+    return KafkaGround(folder, kafka.bootstrap, prefix)
+
+
+@pytest.fixture
+def open_bench(ground: KafkaGround) -> Iterator[Callable[..., KafkaBench]]:
+    """For tests of state with more than one partition."""
+    opened: list[KafkaBench] = []
+
+    def open_bench(partitions: int) -> KafkaBench:
+        opened.append(ground.bench(partitions))
+        return opened[-1]
+
+    yield open_bench
+    for bench in opened:
+        bench.close()
+
+
+@pytest.fixture
+def bench(open_bench: Callable[..., KafkaBench]) -> KafkaBench:
+    return open_bench(partitions=1)
+
+
+@pytest.fixture
+def small_pages(ground: KafkaGround) -> Iterator[None]:
+    with ground.small_pages():
+        yield
+
+
+@pytest.fixture
+def kills() -> int:
+    """How often a life is ended that is to be ended again and again."""
+    return 100 if os.environ.get("TIDEGATE_SOAK") else 10

@@ -104,6 +104,9 @@ class OwnNames:
 
         wait_for(is_compact)
 
+    def upkeep(self) -> None:
+        """The broker does it by itself."""
+
     def close(self) -> None:
         self.log.close()
 

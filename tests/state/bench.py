@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from tidegate import names
 from tidegate.clock import ManualClock
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
+from tidegate.log.protocol import Log
 from tidegate.log.reads import fold, read_between
-from tidegate.log.records import Row, rows_of, to_batch
+from tidegate.log.records import ReadRow, Row, rows_of, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.commit import commit
@@ -28,7 +29,7 @@ from tidegate.state.changelog import changelog_spec
 from tidegate.state.key_value import KeyValueStore
 from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.state.restore import Restore
-from tidegate.types import TopicPartition
+from tidegate.types import Offset, TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -82,6 +83,7 @@ class Task:
         self.id = state.owner.task
         self.state = state
         self.listener = Listener()
+        self.at = at
         self.restore = Restore(state, slot.bench.log, at, self.listener, read_at=read_at)
         self.offset = at.sources["in"][self.id.partition]
         self._slot = slot
@@ -194,20 +196,28 @@ class Slot:
         return found
 
 
+class BenchLog(Log, Protocol):
+    """A log that can be told to compact a topic."""
+
+    def compact(self, topic: str) -> None: ...
+
+    def upkeep(self) -> None: ...
+
+
 class Bench:
-    """One log, in memory or in a file that other processes open too, and folders for any number of hosts."""
+    """One log, in memory or one that other processes open too, and folders for any number of hosts."""
 
     def __init__(
         self,
         folder: Path,
-        file: Path | None = None,
+        log: BenchLog | None = None,
+        clock: ManualClock | None = None,
         *,
         partitions: int = 1,
-        kind: type[SqliteLog] = SqliteLog,
     ) -> None:
         self.folder = folder
-        self.clock = ManualClock()
-        self.log = kind(file, clock=self.clock, upkeep=False)
+        self.clock = clock or ManualClock()
+        self.log = log or SqliteLog(clock=self.clock, upkeep=False)
         self.partitions = partitions
         self._slots: list[Slot] = []
         self.log.create(positions_topic(APP))
@@ -234,15 +244,16 @@ class Bench:
     def changelog_of(self, store: StoreBuilder[Any], partition: int = 0) -> TopicPartition:
         return TopicPartition(names.changelog(APP, store.name), partition)
 
-    def records(
-        self, partition: TopicPartition, start: int | None = None
-    ) -> list[tuple[bytes | None, bytes | None]]:
-        """Everything that a committed reader sees in a partition: (key, value)."""
+    def read(self, partition: TopicPartition, start: int | None = None) -> list[ReadRow]:
+        """Everything that a committed reader sees in a partition."""
         if start is None:
             start = self.log.describe(partition.topic).starts[partition.partition]
         end = self.log.ends([partition])[partition]
-        batches = read_between(self.log, partition, start, end)
-        return [(row.key, row.value) for batch in batches for row in rows_of(batch)]
+        return [row for batch in read_between(self.log, partition, start, end) for row in rows_of(batch)]
+
+    def records(self, partition: TopicPartition) -> list[tuple[bytes | None, bytes | None]]:
+        """The same as (key, value)."""
+        return [(row.key, row.value) for row in self.read(partition)]
 
     def changelog(self, store: StoreBuilder[Any], partition: int = 0) -> list[tuple[Any, Any]]:
         """The records of a changelog, decoded."""
@@ -258,6 +269,58 @@ class Bench:
 
     def position(self, partition: int = 0) -> Position:
         return read_positions(self.log, APP)[TaskId("totals", 1, 0, partition)]
+
+    # --- offsets need not be dense: what lies below one is counted in records -------------------------
+
+    def offsets(self, store: StoreBuilder[Any], partition: int = 0) -> list[int]:
+        return [row.offset for row in self.read(self.changelog_of(store, partition))]
+
+    def count(self, store: StoreBuilder[Any], below: int, partition: int = 0) -> int:
+        """How many records a changelog has below an offset, which is the one right behind a record."""
+        offsets = self.offsets(store, partition)
+        assert below in {0, *(offset + 1 for offset in offsets)}, f"{below} is not behind any of {offsets}"
+        return sum(offset < below for offset in offsets)
+
+    def stands(self, store: StoreBuilder[Any], partition: int = 0) -> int:
+        """How many records of a changelog the position speaks of."""
+        return self.count(store, self.position(partition).changelogs[store.name], partition)
+
+    def span(self, task: Task, store: StoreBuilder[Any]) -> tuple[int, int]:
+        """From which record to which a store was restored: to where the position says."""
+        start, end = task.listener.span(store.name)
+        assert end == task.at.changelogs[store.name]
+        return self.count(store, start, task.id.partition), self.count(store, end, task.id.partition)
+
+    def told(self, task: Task, store: StoreBuilder[Any]) -> list[tuple[Any, ...]]:
+        """What the listener heard of a store, with offsets as counts of records."""
+        told: list[tuple[Any, ...]] = []
+        for event, name, partition, *numbers in task.listener.events:
+            if name == store.name:
+                places = {"start": 2, "batch": 1}.get(event, 0)
+                counts = [self.count(store, offset, partition) for offset in numbers[:places]]
+                told.append((event, *counts, *numbers[places:]))
+        return told
+
+    # --- what a log does by itself, in time -----------------------------------------------------------
+
+    def cut(self, store: StoreBuilder[Any], before: int) -> None:
+        """The history below an offset is gone."""
+        self.log.purge(self.changelog_of(store), Offset(before))
+
+    def compact(self, store: StoreBuilder[Any]) -> None:
+        """Only the last word on each key is left."""
+        self.log.compact(self.changelog_of(store).topic)
+
+    def forget(self, store: StoreBuilder[Any], millis: int) -> None:
+        """After so long no tombstone is left either."""
+        self.compact(store)
+        self.clock.advance(millis)
+        self.compact(store)
+
+    def tidy(self, store: StoreBuilder[Any]) -> None:
+        """At any moment, and whatever is there."""
+        self.log.upkeep()
+        self.compact(store)
 
     def close(self) -> None:
         for slot in self._slots:

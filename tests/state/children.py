@@ -22,7 +22,7 @@ from tests.waiting import HANG_SECONDS
 _PR_SET_PDEATHSIG = 1
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.state.lives"])
+_processes.set_forkserver_preload(["tests.state.lives", "tests.state.sigkill_life", "tests.kafka.bench"])
 
 
 class Child:

@@ -1,28 +1,50 @@
-"""What the tests of state share."""
+"""What the tests of state share. Many of them run on Kafka too, where tests/kafka has a `ground` for them."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.state.bench import Bench
-
-MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+from tests.state.ground import Ground, InMemory
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder in memory where there is one: a kill takes nothing from it, and syncing it costs nothing."""
-    made = Path(tempfile.mkdtemp(prefix="tidegate-state-", dir=MEMORY if MEMORY.is_dir() else None))
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
+def ground(folder: Path) -> Ground:
+    """For tests with processes of their own."""
+    return Ground(folder)
+
+
+@pytest.fixture
+def open_bench(folder: Path) -> Iterator[Callable[..., Bench]]:
+    """For tests with more than one partition."""
+    opened: list[Bench] = []
+
+    def open_bench(partitions: int) -> Bench:
+        opened.append(InMemory(folder).bench(partitions))
+        return opened[-1]
+
+    yield open_bench
+    for bench in opened:
+        bench.close()
 
 
 @pytest.fixture
 def bench(folder: Path) -> Iterator[Bench]:
-    bench = Bench(folder / "state")
+    bench = InMemory(folder).bench()
     yield bench
     bench.close()
+
+
+@pytest.fixture
+def small_pages(ground: Ground) -> Iterator[None]:
+    with ground.small_pages():
+        yield
+
+
+@pytest.fixture
+def kills() -> int:
+    """How often a life is ended that is to be ended again and again."""
+    return 200 if os.environ.get("TIDEGATE_SOAK") else 20

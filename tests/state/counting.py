@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from examples.stores.json_folder import JsonFolder
@@ -29,11 +28,6 @@ STORES = (TOTALS, LATEST, RECENT, CACHED, NOTES)
 PARTITIONS = (0, 1)
 GHOST = "ghost"
 """Only ever written by transactions that are aborted."""
-
-
-def counting(folder: Path) -> Bench:
-    """The bench of this process on the log that all of them share."""
-    return Bench(folder / "state", folder / "log.db", partitions=len(PARTITIONS))
 
 
 def create(bench: Bench) -> None:

@@ -6,24 +6,18 @@ import os
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
-from unittest import mock
 
-from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, SELDOM, Bench, Task
+from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, SELDOM, Task
 from tests.state.faults import at
+from tests.state.ground import Ground
 
 from tidegate import stores
 from tidegate.errors import FencedError
 from tidegate.faultpoints import installed
-from tidegate.log.sqlite import reader
 from tidegate.state.cleanup import Cleanup, Needs
 from tidegate.state.folders import claim, remove_older
 
 COUNTS = stores.key_value("counts", int)
-
-
-def shared(folder: Path) -> Bench:
-    """The bench of this process on the log that all of them share."""
-    return Bench(folder / "state", folder / "log.db")
 
 
 def wait(pipe: Connection, where: str) -> None:
@@ -40,15 +34,15 @@ def write(task: Task, first: int, last: int) -> None:
             task.commit()
 
 
-def a_hundred_records(pipe: Connection, folder: Path) -> None:
+def a_hundred_records(pipe: Connection, ground: Ground) -> None:
     """A hundred records in the log and in the store; then killed."""
-    write(shared(folder).start(COUNTS, limits=AT_EVERY_COMMIT), 0, 100)
+    write(ground.bench().start(COUNTS, limits=AT_EVERY_COMMIT), 0, 100)
     wait(pipe, "all persisted")
 
 
-def ten_of_a_hundred_records(pipe: Connection, folder: Path) -> None:
+def ten_of_a_hundred_records(pipe: Connection, ground: Ground) -> None:
     """A hundred records in the log, and ten of them in the store; then killed in front of commit step 7."""
-    task = shared(folder).start(COUNTS, limits=SELDOM)
+    task = ground.bench().start(COUNTS, limits=SELDOM)
     write(task, 0, 10)
     task.state.persist_now()
     write(task, 10, 90)
@@ -56,9 +50,9 @@ def ten_of_a_hundred_records(pipe: Connection, folder: Path) -> None:
         write(task, 90, 100)
 
 
-def zombie(pipe: Connection, folder: Path, step: str) -> None:
+def zombie(pipe: Connection, ground: Ground, step: str) -> None:
     """Ten records persisted; then asleep inside the next commit, which the log has taken; then fenced."""
-    task = shared(folder).start(COUNTS, limits=SELDOM)
+    task = ground.bench().start(COUNTS, limits=SELDOM)
     write(task, 0, 10)
     task.state.persist_now()
     with installed(at(step, lambda: wait(pipe, "asleep"))):
@@ -70,9 +64,9 @@ def zombie(pipe: Connection, folder: Path, step: str) -> None:
         pipe.send("fenced")
 
 
-def holder(pipe: Connection, folder: Path) -> None:
+def holder(pipe: Connection, ground: Ground) -> None:
     """Ten records persisted, ten more in an open write transaction; stopped there, later told to go on."""
-    task = shared(folder).start(COUNTS, limits=SELDOM)
+    task = ground.bench().start(COUNTS, limits=SELDOM)
     write(task, 0, 10)
     task.state.persist_now()
     write(task, 10, 20)
@@ -84,28 +78,30 @@ def holder(pipe: Connection, folder: Path) -> None:
         pipe.send("fenced")
 
 
-def newcomer(pipe: Connection, folder: Path) -> None:
+def newcomer(pipe: Connection, ground: Ground) -> None:
     """Restore beside a holder; tells what the copy held, then how the restore went."""
-    task = shared(folder).open(COUNTS)
+    bench = ground.bench()
+    task = bench.open(COUNTS)
     copied = {
         COUNTS.key.decode(key): COUNTS.value.decode(value)
         for key, value in task.state.inner("counts").scan(None, None)
     }
     pipe.send((task.state.folder.name, copied))
     task.restore.run()
-    pipe.send((task.listener.span("counts"), task.listener.restored("counts"), task.rows(COUNTS)))
+    pipe.send((bench.span(task, COUNTS), task.listener.restored("counts"), task.rows(COUNTS)))
     write(task, 20, 30)
     wait(pipe, "at work")
     task.close()
     pipe.send("closed")
 
 
-def restore_a_little(pipe: Connection, folder: Path) -> None:
-    """Restore in small turns, each of them saved, and wait in the third one to be killed."""
-    with mock.patch.object(reader, "PAGE_SPANS", 3):
-        task = shared(folder).open(COUNTS, limits=AT_EVERY_TURN)
+def restore_a_little(pipe: Connection, ground: Ground) -> None:
+    """Restore page by page, each of them saved, and wait in the third one to be killed."""
+    bench = ground.bench()
+    with ground.small_pages():
+        task = bench.open(COUNTS, limits=AT_EVERY_TURN)
         pipe.send(task.listener.span("counts"))
-        with installed(at("restore.3", lambda: wait(pipe, "in the third turn"), number=3)):
+        with installed(at("restore.4", lambda: wait(pipe, "in the third page"), number=3)):
             task.restore.run()
     pipe.send("restored")
 

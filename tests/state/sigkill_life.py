@@ -8,11 +8,11 @@ import signal
 from collections import deque
 from contextlib import ExitStack, closing
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from tests.state.bench import Bench, Slot, Task
-from tests.state.counting import GHOST, PARTITIONS, STORES, TOTALS, check_stores, counting, process
+from tests.state.counting import GHOST, PARTITIONS, STORES, TOTALS, check_stores, process
 from tests.state.faults import Failure, at, failing_at
+from tests.state.ground import Ground
 
 from tidegate.errors import FencedError
 from tidegate.faultpoints import installed
@@ -24,11 +24,11 @@ QUICK = Limits(commit_seconds=0.05)
 ABORTED_STEPS = ["commit.2", "commit.3", "commit.4", "commit.5"]
 
 
-def slot_life(pipe: Connection, folder: Path, host: str, seed: int, stop_at: str | None) -> None:
+def slot_life(pipe: Connection, ground: Ground, host: str, seed: int, stop_at: str | None) -> None:
     """Work until killed. With `stop_at` the process stops itself in that step of a commit, as a zombie does;
     once it is awake again it must find itself fenced."""
     rng = random.Random(seed)
-    bench = counting(folder)
+    bench = ground.bench(len(PARTITIONS))
     try:
         while True:
             slot = bench.slot()

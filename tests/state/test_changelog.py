@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from examples.stores.json_folder import JsonFolder
 from tests.state.bench import AT_EVERY_COMMIT, OUT, Bench
 from tests.state.children import child
-from tests.state.lives import COUNTS, a_hundred_records, shared, ten_of_a_hundred_records
+from tests.state.ground import Ground
+from tests.state.lives import COUNTS, a_hundred_records, ten_of_a_hundred_records
 
 from tidegate import Json, stores
 from tidegate.state.checkpoint import Checkpoint
@@ -43,7 +44,7 @@ def test_changelog_restoration(bench: Bench) -> None:
     assert "in" not in bench.log.names(), "there is no input to recompute anything from"
     moved = bench.start(COUNTS, host="b")
     assert moved.rows(COUNTS) == before == bench.fold(COUNTS)
-    assert moved.listener.span("counts") == (0, 20)
+    assert bench.span(moved, COUNTS) == (0, 20)
     assert moved.offset == 20, "the task goes on where it stood"
 
 
@@ -57,7 +58,7 @@ def test_changelog_deletion(bench: Bench) -> None:
     assert bench.changelog(COUNTS)[2:] == [("ada", None)], "a delete is a null value"
     moved = bench.start(COUNTS, host="b")
     assert moved.rows(COUNTS) == {"bob": 2}
-    bench.log.compact("shop-counts-changelog")
+    bench.compact(COUNTS)
     assert bench.start(COUNTS, host="c").rows(COUNTS) == {"bob": 2}
 
 
@@ -91,25 +92,26 @@ def test_checkpoint_persistence(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_restoration_from_checkpoint(folder: Path) -> None:
+def test_restoration_from_checkpoint(ground: Ground) -> None:
     """After a SIGKILL the changelog is read from where the store stands."""
     expected = {f"key-{number % 30}": number for number in range(70, 100)}
 
-    with child(a_hundred_records, folder / "first") as process:
+    first, second = ground.part("first"), ground.part("second")
+    with child(a_hundred_records, first) as process:
         process.hear()
         process.kill()
-    with closing(shared(folder / "first")) as bench:
+    with closing(first.bench()) as bench:
         task = bench.start(COUNTS)
-        assert task.listener.span("counts") == (100, 100)
+        assert bench.span(task, COUNTS) == (100, 100)
         assert task.listener.restored("counts") == 0
         assert task.rows(COUNTS) == expected == bench.fold(COUNTS)
 
-    with child(ten_of_a_hundred_records, folder / "second") as process:
+    with child(ten_of_a_hundred_records, second) as process:
         process.hear()
         process.kill()
-    with closing(shared(folder / "second")) as bench:
+    with closing(second.bench()) as bench:
         task = bench.start(COUNTS)
-        assert task.listener.span("counts") == (10, 100)
+        assert bench.span(task, COUNTS) == (10, 100)
         assert task.listener.restored("counts") == 90
         assert task.rows(COUNTS) == expected == bench.fold(COUNTS)
 
@@ -127,9 +129,9 @@ def test_changelog_disabled(bench: Bench) -> None:
     assert bench.start(plain).rows(plain) == {"ada": 1}, "a clean close keeps it"
 
 
-def test_partition_mapping(folder: Path) -> None:
+def test_partition_mapping(open_bench: Callable[..., Bench]) -> None:
     """Task n writes changelog partition n, and is restored from it alone."""
-    bench = Bench(folder, partitions=3)
+    bench = open_bench(partitions=3)
     slot = bench.slot()
     tasks = [slot.start(COUNTS, partition=number) for number in range(3)]
     for number, task in enumerate(tasks):
@@ -137,11 +139,10 @@ def test_partition_mapping(folder: Path) -> None:
             task.put(COUNTS, f"key-{turn}", number)
     slot.commit()
     slot.drop()
-    assert [bench.position(number).changelogs["counts"] for number in range(3)] == [1, 2, 3]
+    assert [bench.stands(COUNTS, number) for number in range(3)] == [1, 2, 3]
     slot = bench.slot()
     for number in range(3):
         task = slot.start(COUNTS, partition=number, host="elsewhere")
         assert task.state.changelogs() == {"counts": TopicPartition("shop-counts-changelog", number)}
         assert task.rows(COUNTS) == {f"key-{turn}": number for turn in range(number + 1)}
         assert task.rows(COUNTS) == bench.fold(COUNTS, number)
-    bench.close()

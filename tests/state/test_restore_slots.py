@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from tests.state.bench import OUT, SELDOM, Bench
@@ -29,7 +29,7 @@ def test_i3_no_aborted_write_survives_three_log_commits_without_a_store_commit(b
     slot.writer.abort()
     slot.drop()
     again = bench.start(COUNTS)
-    assert again.listener.span("counts") == (0, 6), "the store had nothing on disk"
+    assert bench.span(again, COUNTS) == (0, 6), "the store had nothing on disk"
     assert again.rows(COUNTS) == {"ada": 3, "key-1": 1, "key-2": 2, "key-3": 3} == bench.fold(COUNTS)
     assert again.offset == 6
 
@@ -52,9 +52,9 @@ def test_i2_a_slot_that_fails_in_any_step_has_its_effects_once_or_not_at_all(ben
     assert again.offset == (3 if took else 1)
 
 
-def test_one_failing_task_takes_the_others_of_its_slot_along(folder: Path) -> None:
+def test_one_failing_task_takes_the_others_of_its_slot_along(open_bench: Callable[..., Bench]) -> None:
     """They share a transaction: the effects of one cannot stay without those of the other."""
-    bench = Bench(folder, partitions=2)
+    bench = open_bench(partitions=2)
     slot = bench.slot()
     healthy = slot.start(COUNTS, partition=0, limits=SELDOM)
     failing = slot.start(COUNTS, partition=1, limits=SELDOM)
@@ -76,12 +76,13 @@ def test_one_failing_task_takes_the_others_of_its_slot_along(folder: Path) -> No
         assert task.rows(COUNTS) == {"ada": 1} == bench.fold(COUNTS, partition)
         assert task.offset == 1
         assert bench.records(TopicPartition(OUT, partition)) == []
-    bench.close()
 
 
-def test_a_task_that_fails_after_the_log_commit_loses_nothing_of_the_other_task(folder: Path) -> None:
+def test_a_task_that_fails_after_the_log_commit_loses_nothing_of_the_other_task(
+    open_bench: Callable[..., Bench],
+) -> None:
     """Step 6 of the first task is done, that of the second is not: the log has both."""
-    bench = Bench(folder, partitions=2)
+    bench = open_bench(partitions=2)
     slot = bench.slot()
     tasks = [slot.start(COUNTS, partition=partition, limits=SELDOM) for partition in (0, 1)]
     for task in tasks:
@@ -94,7 +95,6 @@ def test_a_task_that_fails_after_the_log_commit_loses_nothing_of_the_other_task(
         task = again.start(COUNTS, partition=partition)
         assert task.rows(COUNTS) == {"ada": 1} == bench.fold(COUNTS, partition)
         assert task.offset == 1
-    bench.close()
 
 
 def test_i8_a_fenced_slot_leaves_nothing(bench: Bench) -> None:

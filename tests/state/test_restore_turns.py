@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from unittest import mock
 
 import pytest
 from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, Bench, Task
 from tests.state.children import child
 from tests.state.faults import Failure, failing_at
-from tests.state.lives import COUNTS, restore_a_little, shared
+from tests.state.ground import PAGE, Ground
+from tests.state.lives import COUNTS, restore_a_little
 
 from tidegate import stores
 from tidegate.errors import StateError
 from tidegate.faultpoints import installed
-from tidegate.log.sqlite import reader
 
 NAMES = stores.key_value("names", str)
-
-
-@pytest.fixture
-def small_pages() -> Iterator[None]:
-    """A page of the log holds three commits, so that a small changelog is a huge one."""
-    with mock.patch.object(reader, "PAGE_SPANS", 3):
-        yield
 
 
 def fill(task: Task, commits: int) -> None:
@@ -35,25 +26,30 @@ def fill(task: Task, commits: int) -> None:
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(folder: Path) -> None:
-    bench = Bench(folder, partitions=2)
+def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(
+    open_bench: Callable[..., Bench],
+) -> None:
+    bench = open_bench(partitions=2)
     fill(bench.start(COUNTS, host="a"), 60)
+    before = bench.fold(COUNTS)
     slot = bench.slot()
     healthy = slot.start(COUNTS, partition=1)
     restoring = slot.open(COUNTS, partition=0, host="b")
-    turns = 0
+    pages = 0
     while not restoring.restore.turn():
-        turns += 1
-        healthy.put(COUNTS, "ada", turns)
+        restored = restoring.listener.restored("counts")
+        if restored == PAGE * pages:
+            continue  # nothing had come yet
+        pages += 1
+        healthy.put(COUNTS, "ada", pages)
         slot.commit()
-        assert bench.fold(COUNTS, partition=1) == {"ada": turns}, "the healthy task goes on"
-        assert restoring.state.offsets["counts"] == 3 * turns, "a turn is one page"
-    assert turns == 19
-    assert restoring.rows(COUNTS) == bench.fold(COUNTS, partition=0)
+        assert bench.fold(COUNTS, partition=1) == {"ada": pages}, "the healthy task goes on"
+        assert restored == PAGE * pages, "a turn is one page"
+    assert pages == 19
+    assert restoring.rows(COUNTS) == before == bench.fold(COUNTS, partition=0)
     restoring.put(COUNTS, "bob", 1)
     slot.commit()
-    assert bench.position(0).changelogs["counts"] == 61
-    bench.close()
+    assert bench.stands(COUNTS) == 61
 
 
 def test_a_store_cannot_be_used_before_it_is_restored(bench: Bench) -> None:
@@ -78,19 +74,20 @@ class TestTheListener:
 
     @pytest.mark.usefixtures("small_pages")
     def test_is_told_of_each_batch_and_of_the_total(self, bench: Bench) -> None:
+        fill(bench.start(COUNTS, host="a"), 4)
+        assert bench.stands(COUNTS) == 4, "all of it shows"
+        moved = bench.start(COUNTS, host="b")
+        assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 3, 3), ("batch", 4, 1), ("end", 4)]
+
+    def test_is_told_of_every_store(self, bench: Bench) -> None:
         task = bench.start(COUNTS, NAMES, host="a")
-        for number in range(4):
-            task.put(COUNTS, f"key-{number}", number)
-            task.commit()
+        fill(task, 4)
         task.put(NAMES, "ada", "Ada")
         task.commit()
+        assert (bench.stands(COUNTS), bench.stands(NAMES)) == (4, 1), "all of it shows"
         moved = bench.start(COUNTS, NAMES, host="b")
-        told = {
-            store: [event[0:1] + event[2:] for event in moved.listener.events if event[1] == store]
-            for store in ("counts", "names")
-        }
-        assert told["counts"] == [("start", 0, 0, 4), ("batch", 0, 3, 3), ("batch", 0, 4, 1), ("end", 0, 4)]
-        assert told["names"] == [("start", 0, 0, 1), ("batch", 0, 1, 1), ("end", 0, 1)]
+        assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 4, 4), ("end", 4)]
+        assert bench.told(moved, NAMES) == [("start", 0, 1), ("batch", 1, 1), ("end", 1)]
 
     def test_is_told_of_a_discard_before_the_start(self, bench: Bench) -> None:
         task = bench.start(COUNTS, limits=AT_EVERY_COMMIT)
@@ -104,12 +101,14 @@ class TestTheListener:
     @pytest.mark.usefixtures("small_pages")
     def test_is_told_when_a_restore_is_suspended(self, bench: Bench) -> None:
         fill(bench.start(COUNTS, host="a"), 10)
+        assert bench.stands(COUNTS) == 10, "all of it shows"
         moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
-        moved.restore.turn()
+        while not moved.listener.restored("counts"):
+            assert not moved.restore.turn()
         moved.restore.suspend()
-        assert moved.listener.events[1:] == [("batch", "counts", 0, 3, 3), ("suspended", "counts", 0, 3)]
+        assert bench.told(moved, COUNTS)[1:] == [("batch", 3, 3), ("suspended", 3)]
         again = bench.start(COUNTS, host="b")
-        assert again.listener.span("counts") == (3, 10), "the next one goes on"
+        assert bench.span(again, COUNTS) == (3, 10), "the next one goes on"
         assert again.rows(COUNTS) == bench.fold(COUNTS)
 
     @pytest.mark.usefixtures("small_pages")
@@ -154,17 +153,18 @@ def test_a_folder_that_cannot_be_opened_is_let_go_of(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_i12_a_restore_that_is_killed_five_times_goes_on_each_time(folder: Path) -> None:
-    with closing(shared(folder)) as bench:
+def test_i12_a_restore_that_is_killed_five_times_goes_on_each_time(ground: Ground) -> None:
+    with closing(ground.bench()) as bench:
         fill(bench.start(COUNTS, host="elsewhere"), 50)
-    starts = []
-    for _ in range(5):
-        with child(restore_a_little, folder) as process:
-            starts.append(process.hear())
-            assert process.hear() == "in the third turn"
-            process.kill()
-    assert starts == [(0, 50), (6, 50), (12, 50), (18, 50), (24, 50)], "two turns of progress each"
-    with closing(shared(folder)) as bench:
+        spans = []
+        for _ in range(5):
+            with child(restore_a_little, ground) as process:
+                spans.append(process.hear())
+                assert process.hear() == "in the third page"
+                process.kill()
+        assert [bench.count(COUNTS, start) for start, _ in spans] == [0, 6, 12, 18, 24], "two pages each"
+        assert {end for _, end in spans} == {bench.position().changelogs["counts"]}
+    with closing(ground.bench()) as bench:
         task = bench.start(COUNTS)
-        assert task.listener.span("counts") == (30, 50)
+        assert bench.span(task, COUNTS) == (30, 50)
         assert task.rows(COUNTS) == bench.fold(COUNTS)

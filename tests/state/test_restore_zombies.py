@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tests.state.bench import AT_EVERY_COMMIT, Bench, Task
 from tests.state.children import Child, child
 from tests.state.faults import at
-from tests.state.lives import COUNTS, holder, newcomer, shared, zombie
+from tests.state.ground import Ground
+from tests.state.lives import COUNTS, holder, newcomer, zombie
 
 from tidegate.errors import FencedError
 from tidegate.faultpoints import installed
@@ -39,7 +39,7 @@ def test_i8_a_zombie_that_wakes_up_in_a_commit_works_in_a_folder_of_its_own(benc
         sleeper.commit()
     [task] = newer
     assert (sleeper.state.folder.name, task.state.folder.name) == ("0", "1")
-    assert task.listener.span("counts") == (0, 2)
+    assert bench.span(task, COUNTS) == (0, 2)
     sleeper.put(COUNTS, "ghost", 1)
     with pytest.raises(FencedError):
         sleeper.commit()
@@ -49,33 +49,33 @@ def test_i8_a_zombie_that_wakes_up_in_a_commit_works_in_a_folder_of_its_own(benc
 
     again = bench.start(COUNTS)
     assert again.state.folder.name == "1"
-    assert again.listener.span("counts") == (4, 4)
+    assert bench.span(again, COUNTS) == (4, 4)
     assert again.rows(COUNTS) == {"ada": 3, "bob": 3}
     assert not (again.state.folder.parent / "0").exists(), "what the zombie left is swept"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["commit.6", "commit.7"])
-def test_i8_a_zombie_process_that_wakes_up_in_a_commit_changes_nothing(folder: Path, step: str) -> None:
-    with child(zombie, folder, step) as sleeper:
+def test_i8_a_zombie_process_that_wakes_up_in_a_commit_changes_nothing(ground: Ground, step: str) -> None:
+    with child(zombie, ground, step) as sleeper:
         assert sleeper.hear() == "asleep"
-        with child(newcomer, folder) as task:
+        with child(newcomer, ground) as task:
             check_newcomer(task)
             sleeper.say()
             assert sleeper.hear() == "fenced"
             task.say()
             assert task.hear() == "closed"
-    check_what_is_left(folder)
+    check_what_is_left(ground)
 
 
 @pytest.mark.slow
-def test_a_stopped_holder_of_the_folder_is_not_waited_for(folder: Path) -> None:
+def test_a_stopped_holder_of_the_folder_is_not_waited_for(ground: Ground) -> None:
     """SIGSTOP inside an open write transaction: the folder's lock and LMDB's write mutex stay held."""
-    with child(holder, folder) as stopped:
+    with child(holder, ground) as stopped:
         assert stopped.hear() == "in a write transaction"
         stopped.stop()
         started = time.monotonic()
-        with child(newcomer, folder) as task:
+        with child(newcomer, ground) as task:
             check_newcomer(task)
             assert time.monotonic() - started < 10
             stopped.go_on()
@@ -83,7 +83,7 @@ def test_a_stopped_holder_of_the_folder_is_not_waited_for(folder: Path) -> None:
             assert stopped.hear() == "fenced"
             task.say()
             assert task.hear() == "closed"
-    check_what_is_left(folder)
+    check_what_is_left(ground)
 
 
 def check_newcomer(task: Child) -> None:
@@ -93,11 +93,11 @@ def check_newcomer(task: Child) -> None:
     assert task.hear() == "at work"
 
 
-def check_what_is_left(folder: Path) -> None:
+def check_what_is_left(ground: Ground) -> None:
     """The newcomer's folder, and what the newcomer did."""
-    with closing(shared(folder)) as bench:
+    with closing(ground.bench()) as bench:
         again = bench.start(COUNTS)
         assert again.state.folder.name == "1"
-        assert again.listener.span("counts") == (30, 30)
+        assert bench.span(again, COUNTS) == (30, 30)
         assert again.listener.discards() == {}
         assert again.rows(COUNTS) == THIRTY == bench.fold(COUNTS)

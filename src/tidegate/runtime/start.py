@@ -16,6 +16,7 @@ from tidegate.errors import ConfigError, LogError, UpgradeError
 from tidegate.log.ensure import ensure_topic, find_topic
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.protocol import Log, Writer
+from tidegate.log.reads import fold
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.control import Plan, SlotPlan, control_topic, read_control, write_control
@@ -307,7 +308,7 @@ def _manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock
     app = topology.app
     log.create(control_topic(app))
     made = msgspec.json.decode(msgspec.json.encode(make_manifest(topology, partitions)), type=Manifest)
-    found = find_manifest(log, app) or _first_manifest(log, made, clock)
+    found = _committed_manifest(log, app) or _first_manifest(log, made, clock)
     for name, count in {**found.sources, **found.sinks}.items():
         if name in partitions and partitions[name] != count:
             raise ConfigError(
@@ -322,6 +323,13 @@ def _manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock
             "upgrades come with a later version; until then use a new app id",
         )
     return found
+
+
+def _committed_manifest(log: Log, app: str) -> Manifest | None:
+    """What shows now, without waiting for open transactions: one may be of a driver that died while it took
+    over, and only the next one to take over ends it. A manifest never changes, so one that shows is it."""
+    raw, _ = fold(log, TopicPartition(names.control(app), 0)).get(b"manifest/1", (None, 0))
+    return None if raw is None else msgspec.json.decode(raw, type=Manifest)
 
 
 def _first_manifest(log: Log, made: Manifest, clock: Clock) -> Manifest:
