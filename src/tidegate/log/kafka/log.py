@@ -14,6 +14,7 @@ from tidegate.clock import Clock, SystemClock
 from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.kafka.appender import Appender
+from tidegate.log.kafka.checkup import Checkup
 from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
@@ -92,6 +93,10 @@ class KafkaLog:
     def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
         """As offsets of a consumer group, so that `kafka-consumer-groups` shows the lag."""
         self._mirror.show(group, positions)
+
+    def checkup(self) -> Checkup:
+        """What a doctor asks."""
+        return Checkup(self._clients, self._topics)
 
     def staging(self) -> KafkaLog:
         """The same cluster: a broker keeps topics out of each other's way."""
