@@ -92,7 +92,7 @@ class Clients:
         self._general = {"bootstrap.servers": self.servers, **_COMMON, **general}
         self._lock = threading.Lock()
         self._admin: AdminClient | None = None
-        self.last_error = ""
+        self.last_error: KafkaError | None = None
 
     @property
     def topic_config(self) -> dict[str, str]:
@@ -140,8 +140,10 @@ class Clients:
         return made
 
     def _failed(self, error: KafkaError) -> None:
-        """Told by librdkafka of what it meets meanwhile; it goes on by itself."""
-        self.last_error = f"{error.str()} ({error.name()})"
+        """Told by librdkafka of what it meets meanwhile; it goes on by itself. That all brokers are down is
+        what comes of another error, such as a refused password."""
+        if self.last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last_error = error
 
 
 def _made(kind: Any, settings: dict[str, Any]) -> Any:

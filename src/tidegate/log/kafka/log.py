@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.errors import LogError
@@ -19,6 +19,7 @@ from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.topics import Topics
+from tidegate.log.kafka.words import in_words
 from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.log.place import LogPlace
 from tidegate.log.topic import TopicInfo, TopicSpec
@@ -119,9 +120,9 @@ class KafkaLog:
             if found:
                 return found
         self._clients.admin.poll(0)  # brings the errors that it met
-        raise LogError(
-            "log-unreachable",
-            f"no broker answers at {self._clients.servers}: {self._clients.last_error or 'timed out'}",
-            "check the address, security.protocol under [kafka], and that the broker runs",
-            retryable=True,
-        )
+        error = self._clients.last_error or KafkaError(KafkaError._TIMED_OUT)
+        told = in_words(error, f"no broker answers at {self._clients.servers}")
+        if told.code != "log-unreachable":
+            raise told
+        hint = "check the address, security.protocol under [kafka], and that the broker runs"
+        raise LogError(told.code, told.message, hint, retryable=True)
