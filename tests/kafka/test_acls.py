@@ -162,6 +162,10 @@ def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, admin: A
         assert refused(lambda: log.append(secret, batch))
         assert refused(lambda: log.delete("secrets"))
         assert refused(lambda: log.writer("others.driver"))
+        with closing(log.writer("wordcount.test")) as writer:
+            without(admin, ResourceType.TOPIC, AclOperation.WRITE)
+            writer.append(own, batch)
+            assert refused(writer.commit)
         without(admin, ResourceType.TOPIC, AclOperation.DELETE)
         assert refused(lambda: log.purge(own, Offset(1)))
         for name in theirs.names():

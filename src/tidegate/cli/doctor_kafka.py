@@ -10,6 +10,7 @@ from tidegate import names
 from tidegate.cli.apps import loaded
 from tidegate.config import Config
 from tidegate.log.open import kafka_servers
+from tidegate.log.place import LogPlace
 from tidegate.log.positions import CONFIG
 from tidegate.log.topic import TopicSpec
 
@@ -63,7 +64,8 @@ def _clock(_: Config) -> str:
 def _opened(config: Config) -> Iterator[KafkaLog]:
     from tidegate.log.kafka.log import KafkaLog
 
-    with closing(KafkaLog(kafka_servers(config.log) or "", config.kafka)) as log:
+    place = LogPlace.of(config)
+    with closing(KafkaLog(kafka_servers(place.url) or "", place.kafka)) as log:
         yield log
 
 

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidegate.errors import ConfigError
+from tidegate.log.place import KAFKA_PARTS
 
 OURS = frozenset(
     [
@@ -37,7 +38,6 @@ OURS = frozenset(
         "transactional.id",
     ]
 )
-PARTS = ("producer", "consumer", "topics")
 REPLICAS = "replication.factor"
 READER_GROUP = "tidegate"
 """librdkafka asks for a group where none is used: partitions are assigned and nothing is committed."""
@@ -77,8 +77,8 @@ class Clients:
     """Makes the clients of one cluster."""
 
     def __init__(self, servers: str, settings: Mapping[str, Any]) -> None:
-        self._parts = {name: _flat(name, settings.get(name, {})) for name in PARTS}
-        general = _flat("", {name: value for name, value in settings.items() if name not in PARTS})
+        self._parts = {name: _flat(name, settings.get(name, {})) for name in KAFKA_PARTS}
+        general = _flat("", {name: value for name, value in settings.items() if name not in KAFKA_PARTS})
         given = general.pop("bootstrap.servers", "")
         if servers and given and servers != given:
             raise ConfigError(
