@@ -11,6 +11,7 @@ What the protocol rests on cannot be set; all else can. Values are never shown: 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -152,11 +153,12 @@ def _made(kind: Any, settings: dict[str, Any]) -> Any:
     except KafkaException as cause:
         # Its text may repeat a value; the name is enough to find it.
         text = cause.args[0].str() if isinstance(cause.args[0], KafkaError) else ""
-        name = next((name for name in settings if f'"{name}"' in text or f"`{name}`" in text), "a setting")
+        named = (name for name in settings if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text))
+        name = max(named, key=len, default="a setting")
         raise ConfigError(
             "bad-setting",
             f"[kafka] {name} cannot be used",
-            "look it up in librdkafka's list of configuration properties",
+            "look it up in librdkafka's list of configuration properties; a file must be there on every host",
         ) from None
 
 
