@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -127,8 +127,8 @@ class Clients:
                 _ADMINS.discard(self._admin)
                 self._admin = None
 
-    def consumer(self, group: str = READER_GROUP) -> Consumer:
-        settings = self._general | _CONSUMER | self._parts["consumer"]
+    def consumer(self, group: str = READER_GROUP, **callbacks: Callable[..., None]) -> Consumer:
+        settings = self._general | _CONSUMER | self._parts["consumer"] | callbacks
         made: Consumer = _made(Consumer, settings | {"group.id": group, "error_cb": self._failed})
         return made
 

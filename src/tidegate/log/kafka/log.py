@@ -104,6 +104,7 @@ class KafkaLog:
         return self
 
     def close(self) -> None:
+        self._mirror.close()
         with self._lock:
             if self._appender is not None:
                 self._appender.close()
