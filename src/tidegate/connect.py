@@ -40,7 +40,7 @@ def connect(
     if config.registry:
         use_registry(config.registry)
     if isinstance(log, str):
-        opened = open_log(LogPlace(log, config.folder, config.kafka), clock=clock)
+        opened = open_log(LogPlace.of(config, log), clock=clock)
     elif log is not None:
         return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
     else:

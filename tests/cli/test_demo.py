@@ -11,6 +11,7 @@ from tests.cli.conftest import Run
 
 from tidegate import LogError, connect
 from tidegate.cli import demo_run
+from tidegate.cli.demo_places import FilePlace
 from tidegate.cli.demo_run import ORDERS, TOTALS, Totals
 
 pytestmark = pytest.mark.slow
@@ -74,5 +75,5 @@ def test_a_sum_that_is_off_fails_loudly(
     else:
         monkeypatch.setattr("tidegate.log.sqlite.writer.check_epoch", lambda *_: None)
     with pytest.raises(LogError) as error:
-        demo_run.run(tmp_path / "log.db")
+        demo_run.run(FilePlace(tmp_path / "log.db"))
     assert error.value.code == "demo-failed"

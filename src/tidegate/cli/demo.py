@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +10,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidegate.cli.demo_run import ORDERS, ORDERS_EACH, TOTALS, WRITERS, Figures, run
+from tidegate.cli.demo_places import FilePlace, own_broker
+from tidegate.cli.demo_run import ORDERS, ORDERS_EACH, TOTALS, WRITERS, Figures, Place, run
 from tidegate.cli.options import AsJson
-from tidegate.cli.output import say, say_json
+from tidegate.cli.output import note, say, say_json
 from tidegate.errors import ConfigError
 
 FILE = "log.db"
@@ -21,18 +23,37 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option("--folder", help="Where to make its log; default: a temporary folder.")
     ] = None,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="On Kafka: a broker of its own, started and ended by the demo.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="With --kafka: leave it up until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the log at work: transactions, a follower, an abort, a zombie, compaction. Takes some seconds."""
+    if kafka:
+        if folder is not None:
+            raise ConfigError("bad-option", "with --kafka nothing is left in a folder", "leave --folder out")
+        with own_broker() as (url, place):
+            _show(url, f"at {url}", place, kept=keep, as_json=as_json)
+            if keep:
+                note("the broker runs until Ctrl-C")
+                signal.pause()
+        return
+    if keep:
+        raise ConfigError("bad-option", "--keep is for --kafka", "the embedded log is kept anyway")
     file = _new_file(folder)
-    url = f"sqlite:///{file}"
+    _show(f"sqlite:///{file}", f"in {file}", FilePlace(file), kept=True, as_json=as_json)
+
+
+def _show(url: str, where: str, place: Place, *, kept: bool, as_json: bool) -> None:
     if not as_json:
-        _opening(file)
-    figures = run(file)
+        _opening("the embedded log" if isinstance(place, FilePlace) else "the log on Kafka", where)
+    figures = run(place)
     if as_json:
         say_json({"log": url, **msgspec.to_builtins(figures)})
-    else:
-        _story(figures)
+        return
+    _story(figures)
+    if kept:
         _next_steps(url)
 
 
@@ -45,8 +66,8 @@ def _new_file(folder: Path | None) -> Path:
     return file
 
 
-def _opening(file: Path) -> None:
-    say(("tidegate demo", "bold cyan"), ": the embedded log at work, in ", (str(file), "dim"))
+def _opening(what: str, where: str) -> None:
+    say(("tidegate demo", "bold cyan"), f": {what} at work, ", (where, "dim"))
     say()
     say("  An event topic ", (ORDERS.name, "bold"), " and a table ", (TOTALS.name, "bold"), ".")
     say(f"  {WRITERS} writers send orders in transactions of {ORDERS_EACH}. A follower reads them and keeps")
@@ -64,7 +85,7 @@ def _story(figures: Figures) -> None:
     _point(f"{figures.rows:,} customers: each total is the sum of its orders, each counted once and in order")
     _point(
         f"compaction kept {figures.records_after:,} of {figures.table_records:,} table records, one per "
-        f"customer; the file went from {_size(figures.bytes_before)} to {_size(figures.bytes_after)}"
+        f"customer; the log went from {_size(figures.bytes_before)} to {_size(figures.bytes_after)}"
     )
 
 

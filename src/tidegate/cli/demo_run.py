@@ -2,18 +2,19 @@
 
 1 make the topics; 2 several writers send orders in transactions while a follower keeps totals, which it
 writes in one transaction with its position; 3 meanwhile a writer aborts and a zombie is fenced; 4 compare
-every sum with a plain fold over the source; 5 compact, and compare again.
+every sum with a plain fold over the source; 5 compact, and compare again. On which log: `demo_places`.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
-from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -22,8 +23,8 @@ from tidegate.errors import FencedError, LogError
 from tidegate.log.ensure import ensure_topic
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.protocol import Fetched, Log, Writer
+from tidegate.log.reads import nothing_between
 from tidegate.log.records import Row, rows_of, to_batch
-from tidegate.log.sqlite.log import SqliteLog
 from tidegate.partitioner import partition_for
 from tidegate.topics import TableTopic, Topic
 from tidegate.types import Offset, TopicPartition
@@ -38,6 +39,7 @@ CUSTOMERS = 2_000
 STRAY = 500
 FOLLOWED_EACH = 300
 FIRST_MOMENT = 1_735_689_600_000
+SEGMENT_MS = 1_800_000
 PATIENCE_SECONDS = 20.0
 
 
@@ -79,28 +81,41 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     records_after: int
 
 
-def run(file: Path) -> Figures:
-    """Do all of it in a new log at `file`; `LogError` `demo-failed` if any sum is off."""
+class Place(Protocol):
+    """Where the demo's log is."""
+
+    def open(self) -> Log:
+        """The log, which leaves its tables alone until `compact`."""
+
+    def compact(self) -> None:
+        """Leave the newest record of each key of TOTALS, and return when it is done."""
+
+    def size(self) -> int:
+        """What it takes on disk, in bytes."""
+
+
+def run(place: Place) -> Figures:
+    """Do all of it in a new log; `LogError` `demo-failed` if any sum is off."""
     source = [order for writer in range(WRITERS) for order in _source(writer)] + _takeover()
     expected = _sums(_fold(source))
-    # Compaction would come by itself; it waits for its turn here, so that before and after can be told.
-    with closing(SqliteLog(file, upkeep=False)) as log:
+    with closing(place.open()) as log:
         for topic in (ORDERS, TOTALS):
             table = isinstance(topic, TableTopic)
-            ensure_topic(log, topic.name, table=table, partitions=PARTITIONS, default=1, config={})
+            config = {"segment.ms": str(SEGMENT_MS)} if table else {}
+            ensure_topic(log, topic.name, table=table, partitions=PARTITIONS, default=1, config=config)
         log.create(positions_topic(APP))
         began = time.monotonic()
         commits, fenced = _at_work(log, len(source))
         seconds = time.monotonic() - began
         totals = _check(log, expected, len(source))
-        written = sum(log.ends(_partitions(TOTALS.name)).values())
-    before = file.stat().st_size
-    with closing(SqliteLog(file)) as log:
-        log.compact(TOTALS.name)
+        written = sum(1 for _ in Connection(log, owned=False).read(TOTALS))
+    before = place.size()
+    place.compact()
+    with closing(place.open()) as log:
         connection = Connection(log, owned=False)
         if connection.rows(TOTALS) != totals:
             raise _failed("compaction changed a row")
-        left = sum(1 for _ in connection.read(TOTALS))
+        left = sum(1 for record in connection.read(TOTALS) if record.value is not None)
     return Figures(
         orders=len(source),
         transactions=WRITERS * TRANSACTIONS + 1,
@@ -112,7 +127,7 @@ def run(file: Path) -> Figures:
         aborted=STRAY,
         fenced=fenced,
         bytes_before=before,
-        bytes_after=file.stat().st_size,
+        bytes_after=place.size(),
         records_after=left,
     )
 
@@ -149,20 +164,26 @@ def _sums(totals: dict[str, Totals]) -> dict[str, tuple[int, int]]:
 
 def _at_work(log: Log, expected: int) -> tuple[int, str]:
     """Steps 2 and 3, in threads. The follower's commits, and how the zombie was told."""
+    given_up = threading.Event()
     with ThreadPoolExecutor(WRITERS + 3) as pool:
-        follower = pool.submit(_follow, log, expected)
-        writers = [pool.submit(_write, log, writer) for writer in range(WRITERS)]
-        aborted = pool.submit(_abort, log)
-        zombie = pool.submit(_zombie, log)
-        for job in (*writers, aborted):
-            job.result()
-        return follower.result(), zombie.result()
+        try:
+            follower = pool.submit(_follow, log, expected, given_up)
+            writers = [pool.submit(_write, log, writer, given_up) for writer in range(WRITERS)]
+            aborted = pool.submit(_abort, log)
+            zombie = pool.submit(_zombie, log)
+            for job in (*writers, aborted):
+                job.result()
+            return follower.result(), zombie.result()
+        finally:
+            given_up.set()  # Ctrl-C comes to this thread alone
 
 
-def _write(log: Log, writer: int) -> None:
+def _write(log: Log, writer: int, given_up: threading.Event) -> None:
     orders = _source(writer)
     with closing(log.writer(f"{APP}-source-{writer}")) as opened:
         for first in range(0, len(orders), ORDERS_EACH):
+            if given_up.is_set():
+                return
             _append(opened, orders[first : first + ORDERS_EACH])
             opened.commit()
 
@@ -197,14 +218,14 @@ def _append(writer: Writer, orders: Orders) -> None:
         writer.append(TopicPartition(ORDERS.name, partition), to_batch(listed))
 
 
-def _follow(log: Log, expected: int) -> int:
+def _follow(log: Log, expected: int, given_up: threading.Event) -> int:
     """Keep totals of all orders, until so many came. How many commits it took."""
     totals: dict[str, Totals] = {}
     seen = commits = 0
     deadline = time.monotonic() + PATIENCE_SECONDS
     starts = {partition: Offset(0) for partition in _partitions(ORDERS.name)}
     with closing(log.writer(f"{APP}-totals")) as writer, closing(log.reader(starts)) as reader:
-        while seen < expected:
+        while seen < expected and not given_up.is_set():
             if time.monotonic() > deadline:
                 raise _failed(f"only {seen:,} of {expected:,} orders came")
             for fetched in _slices(reader.poll(0.1)):
@@ -263,10 +284,14 @@ def _check(log: Log, expected: dict[str, tuple[int, int]], orders: int) -> dict[
         raise _failed("the totals in the table are not the sums of the orders")
     ends = log.ends([*_partitions(ORDERS.name), *_partitions(TOTALS.name)])
     for task, position in read_positions(log, APP).items():
-        at = (position.sources[ORDERS.name][task.partition], position.changelogs[TOTALS.name])
-        there = tuple(ends[TopicPartition(name, task.partition)] for name in (ORDERS.name, TOTALS.name))
-        if at != there:
-            raise _failed(f"the position of {task} is {at}, the ends are {there}")
+        for name, at in (
+            (ORDERS.name, position.sources[ORDERS.name][task.partition]),
+            (TOTALS.name, position.changelogs[TOTALS.name]),
+        ):
+            partition = TopicPartition(name, task.partition)
+            end = ends[partition]  # on Kafka a mark of the commit stands before it
+            if at > end or not nothing_between(log, partition, at, end):
+                raise _failed(f"{task} stands at {at} of {partition}, which ends at {end}")
     return folded
 
 

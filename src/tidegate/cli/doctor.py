@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotLookedAt
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.log.open import open_log
+from tidegate.log.open import kafka_servers, open_log
 from tidegate.log.place import LogPlace
 
 FREE_BYTES = 1 << 30
@@ -24,24 +25,34 @@ def doctor(log: LogUrl = None, json: AsJson = False) -> None:
     """Look at Java, Spark, the log, the disk and the settings. Ends with 1 if something is wrong."""
     config = load_config({"log": log})
     results = [_looked_at(name, check, config) for name, check in CHECKS.items()]
+    if results[-1]["ok"] and kafka_servers(config.log) is not None:
+        results += [_looked_at(name, check, config) for name, check in KAFKA_CHECKS.items()]
     if json:
         say_json({"checks": results})
     else:
         for one in results:
-            style = "bold green" if one["ok"] else "bold red"
-            say(("  ok  " if one["ok"] else "  NO  ", style), f"{one['name']}: {one['found']}")
-            if not one["ok"]:
+            say(_mark(one), f"{one['name']}: {one['found']}")
+            if one["ok"] is False:
                 say(f"        Do: {one['hint']}")
-    wrong = [one["name"] for one in results if not one["ok"]]
+    wrong = [one["name"] for one in results if one["ok"] is False]
     if wrong:
         raise ConfigError("not-ready", f"not ready: {', '.join(wrong)}", "do what is said above")
 
 
 def _looked_at(name: str, check: Check, config: Config) -> dict[str, Any]:
+    """`ok` is None where nothing could be found out."""
     try:
         return {"name": name, "ok": True, "found": check(config), "hint": ""}
+    except NotLookedAt as why:
+        return {"name": name, "ok": None, "found": f"not looked at: {why}", "hint": ""}
     except TidegateError as error:
         return {"name": name, "ok": False, "found": error.message, "hint": error.hint}
+
+
+def _mark(result: dict[str, Any]) -> tuple[str, str]:
+    if result["ok"] is None:
+        return "  --  ", "dim"
+    return ("  ok  ", "bold green") if result["ok"] else ("  NO  ", "bold red")
 
 
 def _java(_: Config) -> str:
@@ -118,5 +129,5 @@ CHECKS: dict[str, Check] = {
     "Spark's settings": _settings,
     "memory limits": _memory,
     "disk": _disk,
-    "log": _log,
+    "log": _log,  # the last: on Kafka more is asked behind it
 }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tidegate.config import Config, without_login
+from tidegate.sections import flat_section
+
+KAFKA_PARTS = ("producer", "consumer", "topics")
 
 
 class LogPlace(msgspec.Struct, frozen=True):
@@ -18,8 +22,12 @@ class LogPlace(msgspec.Struct, frozen=True):
     kafka: dict[str, Any] = {}
 
     @staticmethod
-    def of(config: Config) -> LogPlace:
-        return LogPlace(config.log, config.folder, config.kafka)
+    def of(config: Config, url: str | None = None) -> LogPlace:
+        """The log of the settings, or another that has their sections. Secrets are taken from the environment
+        here, so that other processes need none; ConfigError `missing-variable`."""
+        named = config.log if url is None else url
+        kafka = settled_kafka(config.kafka) if named.startswith("kafka:") else {}
+        return LogPlace(named, config.folder, kafka)
 
     @property
     def in_memory(self) -> bool:
@@ -33,3 +41,11 @@ class LogPlace(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Settings may be secrets."""
         return f"LogPlace({without_login(self.url)!r}, {str(self.folder)!r}, kafka={sorted(self.kafka)})"
+
+
+def settled_kafka(section: Mapping[str, Any]) -> dict[str, Any]:
+    """[kafka] with dotted names and secrets in place, its sections of their own likewise."""
+    own = {part: section[part] for part in KAFKA_PARTS if isinstance(section.get(part), Mapping)}
+    general = {name: value for name, value in section.items() if name not in own}
+    inner = {part: flat_section(f"kafka.{part}", values) for part, values in own.items()}
+    return flat_section("kafka", general) | inner

@@ -8,12 +8,12 @@ A process that was told nothing takes `[registry]` of the tidegate.toml it finds
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from tidegate.config import load_config
 from tidegate.errors import ConfigError
+from tidegate.sections import flat_section
 
 _NUMBERS = ("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity")
 
@@ -49,30 +49,10 @@ def registry_changes() -> int:
 def settled_registry(section: Mapping[str, Any]) -> dict[str, Any]:
     """The settings as the client takes them: dotted names, numbers as numbers, secrets in place of
     `{ env = "NAME" }`."""
-    return {name: _settled(name, value) for name, value in _flat(section).items()}
+    return {name: _as_number(name, value) for name, value in flat_section("registry", section).items()}
 
 
-def _flat(section: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """TOML reads `basic.auth.user.info = "…"` without quotes as tables in tables."""
-    flat: dict[str, Any] = {}
-    for name, value in section.items():
-        if isinstance(value, Mapping) and set(value) != {"env"}:
-            flat |= _flat(value, f"{path}{name}.")
-        else:
-            flat[path + name] = value
-    return flat
-
-
-def _settled(name: str, value: Any) -> Any:
-    if isinstance(value, Mapping):
-        variable = str(value["env"])
-        if variable not in os.environ:
-            raise ConfigError(
-                "missing-variable",
-                f"[registry] takes {name} from the variable {variable}, which is not set",
-                "set it where the app is started",
-            )
-        value = os.environ[variable]
+def _as_number(name: str, value: Any) -> Any:
     if name in _NUMBERS and isinstance(value, str):
         try:
             return float(value)

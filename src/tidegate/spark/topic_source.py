@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as spark
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -139,8 +140,7 @@ def settled(log: str | None, config: Config | None) -> LogPlace:
     found = load_config({"log": log}) if config is None else config
     if found.registry:
         use_registry(found.registry)
-    url = found.log if log is None else log
-    place = LogPlace(url, found.folder.resolve(), found.kafka)
+    place = replace(LogPlace.of(found, log), folder=found.folder.resolve())
     check_place(place)
     if place.in_memory:
         raise ConfigError(

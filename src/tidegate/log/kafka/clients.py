@@ -11,8 +11,9 @@ What the protocol rests on cannot be set; all else can. Values are never shown: 
 from __future__ import annotations
 
 import logging
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidegate.errors import ConfigError
+from tidegate.log.place import KAFKA_PARTS
 
 OURS = frozenset(
     [
@@ -37,7 +39,6 @@ OURS = frozenset(
         "transactional.id",
     ]
 )
-PARTS = ("producer", "consumer", "topics")
 REPLICAS = "replication.factor"
 READER_GROUP = "tidegate"
 """librdkafka asks for a group where none is used: partitions are assigned and nothing is committed."""
@@ -77,8 +78,8 @@ class Clients:
     """Makes the clients of one cluster."""
 
     def __init__(self, servers: str, settings: Mapping[str, Any]) -> None:
-        self._parts = {name: _flat(name, settings.get(name, {})) for name in PARTS}
-        general = _flat("", {name: value for name, value in settings.items() if name not in PARTS})
+        self._parts = {name: _flat(name, settings.get(name, {})) for name in KAFKA_PARTS}
+        general = _flat("", {name: value for name, value in settings.items() if name not in KAFKA_PARTS})
         given = general.pop("bootstrap.servers", "")
         if servers and given and servers != given:
             raise ConfigError(
@@ -94,7 +95,7 @@ class Clients:
         """How many copies a created topic has; -1 leaves it to the broker."""
         self._lock = threading.Lock()
         self._admin: AdminClient | None = None
-        self.last_error = ""
+        self.last_error: KafkaError | None = None
 
     @property
     def topic_config(self) -> dict[str, str]:
@@ -117,8 +118,8 @@ class Clients:
                 _ADMINS.discard(self._admin)
                 self._admin = None
 
-    def consumer(self, group: str = READER_GROUP) -> Consumer:
-        settings = self._general | _CONSUMER | self._parts["consumer"]
+    def consumer(self, group: str = READER_GROUP, **callbacks: Callable[..., None]) -> Consumer:
+        settings = self._general | _CONSUMER | self._parts["consumer"] | callbacks
         made: Consumer = _made(Consumer, settings | {"group.id": group, "error_cb": self._failed})
         return made
 
@@ -135,10 +136,10 @@ class Clients:
         return int(self._parts["producer"].get(name, self._general.get(name, default)))
 
     def _failed(self, error: KafkaError) -> None:
-        """Told by librdkafka of what it meets meanwhile; it goes on by itself. That all brokers are down says
-        less than why one is."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last_error:
-            self.last_error = f"{error.str()} ({error.name()})"
+        """Told by librdkafka of what it meets meanwhile; it goes on by itself. That all brokers are down is
+        what comes of another error, such as a refused password."""
+        if self.last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last_error = error
 
 
 def _made(kind: Any, settings: dict[str, Any]) -> Any:
@@ -147,11 +148,12 @@ def _made(kind: Any, settings: dict[str, Any]) -> Any:
     except KafkaException as cause:
         # Its text may repeat a value; the name is enough to find it.
         text = cause.args[0].str() if isinstance(cause.args[0], KafkaError) else ""
-        name = next((name for name in settings if f'"{name}"' in text or f"`{name}`" in text), "a setting")
+        named = (name for name in settings if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text))
+        name = max(named, key=len, default="a setting")
         raise ConfigError(
             "bad-setting",
             f"[kafka] {name} cannot be used",
-            "look it up in librdkafka's list of configuration properties",
+            "look it up in librdkafka's list of configuration properties; a file must be there on every host",
         ) from None
 
 

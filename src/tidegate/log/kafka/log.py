@@ -8,16 +8,18 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.kafka.appender import Appender
+from tidegate.log.kafka.checkup import Checkup
 from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.topics import Topics
+from tidegate.log.kafka.words import in_words
 from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.log.place import LogPlace
 from tidegate.log.topic import TopicInfo, TopicSpec
@@ -102,11 +104,16 @@ class KafkaLog:
         """As offsets of a consumer group, so that `kafka-consumer-groups` shows the lag."""
         self._mirror.show(group, positions)
 
+    def checkup(self) -> Checkup:
+        """What a doctor asks."""
+        return Checkup(self._clients, self._topics)
+
     def staging(self) -> KafkaLog:
         """The same cluster: a broker keeps topics out of each other's way."""
         return self
 
     def close(self) -> None:
+        self._mirror.close()
         with self._lock:
             if self._appender is not None:
                 self._appender.close()
@@ -126,9 +133,9 @@ class KafkaLog:
 
     def _unreachable(self) -> LogError:
         self._clients.admin.poll(0)  # brings the errors that it met
-        return LogError(
-            "log-unreachable",
-            f"no broker answers at {self._clients.servers}: {self._clients.last_error or 'timed out'}",
-            "check the address, security.protocol under [kafka], and that the broker runs",
-            retryable=True,
-        )
+        error = self._clients.last_error or KafkaError(KafkaError._TIMED_OUT)
+        told = in_words(error, f"no broker answers at {self._clients.servers}")
+        if told.code != "log-unreachable":
+            return told
+        hint = "check the address, security.protocol under [kafka], and that the broker runs"
+        return LogError(told.code, told.message, hint, retryable=True)

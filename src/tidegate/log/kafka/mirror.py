@@ -1,21 +1,27 @@
 """Positions, shown as the offsets of a consumer group: for people and their tools alone.
 
 Nothing reads them back. They expire after some days without a change, and hold nothing but an offset.
+
+A consumer commits them that reads nothing and is no member of the group. The admin client could do it too,
+but what it asks of a group's coordinator aborts the process when the connection breaks meanwhile
+(librdkafka's issues 3663 and 4605, seen with 2.16).
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
-from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
 from tidegate.log.kafka.clients import Clients
 from tidegate.types import Offset, TopicPartition
 
-ASK_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
 
 
 class Mirror:
@@ -23,20 +29,54 @@ class Mirror:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._shown: dict[TopicPartition, Offset] = {}
-        self._asked: Future[Any] | None = None
+        self._groups: dict[str, _Group] = {}
+        self._lock = threading.Lock()
 
     def show(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
-        if self._asked is not None:
-            if not self._asked.done():
-                return
-            if self._asked.exception() is not None:
-                self._shown = {}
+        with self._lock:
+            if group not in self._groups:
+                self._groups[group] = _Group(self._clients, group)
+            self._groups[group].show(positions)
+
+    def close(self) -> None:
+        """What was asked last is still written, if that does not take long."""
+        with self._lock:
+            for group in self._groups.values():
+                group.close()
+            self._groups = {}
+
+
+class _Group:
+    """The offsets of one group; used by one thread at a time."""
+
+    def __init__(self, clients: Clients, name: str) -> None:
+        self._shown: dict[TopicPartition, Offset] = {}
+        self._asked = False
+        self._consumer: Consumer = clients.consumer(name, on_commit=self._done)
+
+    def show(self, positions: Mapping[TopicPartition, Offset]) -> None:
+        self._serve(0)
         changed = {one: at for one, at in positions.items() if self._shown.get(one) != at}
-        if not changed:
+        if self._asked or not changed:
             return
         places = [Place(one.topic, one.partition, at) for one, at in changed.items()]
-        request = [ConsumerGroupTopicPartitions(group, places)]
-        asked = self._clients.admin.alter_consumer_group_offsets(request, request_timeout=ASK_SECONDS)
-        self._asked = asked[group]
-        self._shown |= changed
+        with suppress(KafkaException):
+            self._consumer.commit(offsets=places, asynchronous=True)
+            self._asked = True
+            self._shown |= changed
+
+    def close(self) -> None:
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while self._asked and time.monotonic() < deadline:
+            self._serve(0.05)
+        self._consumer.close()
+
+    def _serve(self, seconds: float) -> None:
+        """Errors are told here too: that we may not, or that no broker is there. All of them may pass."""
+        with suppress(KafkaException):
+            self._consumer.poll(seconds)
+
+    def _done(self, error: KafkaError | None, places: list[Any]) -> None:
+        self._asked = False
+        if error is not None or any(place.error is not None for place in places):
+            self._shown = {}

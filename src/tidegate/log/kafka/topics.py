@@ -48,16 +48,13 @@ class Topics:
         self._seen: dict[str, tuple[float, TopicInfo]] = {}
 
     def create(self, spec: TopicSpec) -> TopicInfo:
-        config = KEPT | self._clients.topic_config | dict(spec.config)
-        new = NewTopic(spec.name, spec.partitions, self._clients.replicas, config=config)
-        with in_our_words(f"topic {spec.name!r} cannot be created"):
-            try:
-                self._clients.admin.create_topics([new], request_timeout=ASK_SECONDS)[spec.name].result()
-            except KafkaException as cause:
-                if error_of(cause).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
+        self._create(spec, dry=False)
         self._seen.pop(spec.name, None)
         return _as_asked(spec, self._shown(spec.name))
+
+    def create_dry(self, spec: TopicSpec) -> None:
+        """Raise what `create` would raise, and make nothing."""
+        self._create(spec, dry=True)
 
     def describe(self, name: str) -> TopicInfo:
         admin, resource = self._clients.admin, ConfigResource(ResourceType.TOPIC, name)
@@ -131,6 +128,18 @@ class Topics:
         with in_our_words(f"{partition} cannot be purged"):
             for future in self._clients.admin.delete_records([place], request_timeout=ASK_SECONDS).values():
                 future.result()
+
+    def _create(self, spec: TopicSpec, *, dry: bool) -> None:
+        """It may be there already."""
+        config = KEPT | self._clients.topic_config | dict(spec.config)
+        new = NewTopic(spec.name, spec.partitions, self._clients.replicas, config=config)
+        with in_our_words(f"topic {spec.name!r} cannot be created"):
+            asked = self._clients.admin.create_topics([new], validate_only=dry, request_timeout=ASK_SECONDS)
+            try:
+                asked[spec.name].result()
+            except KafkaException as cause:
+                if error_of(cause).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
 
     def _latest(
         self, partitions: list[TopicPartition], isolation: IsolationLevel

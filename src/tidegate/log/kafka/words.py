@@ -32,6 +32,7 @@ _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
             KafkaError._TIMED_OUT_QUEUE,
             KafkaError._RESOLVE,
             KafkaError._WAIT_COORD,
+            KafkaError._NOENT,  # "no leaders found"
             KafkaError.REQUEST_TIMED_OUT,
             KafkaError.LEADER_NOT_AVAILABLE,
             KafkaError.NOT_LEADER_FOR_PARTITION,

@@ -30,6 +30,7 @@ TRY_SECONDS = 1.0
 ABORT_SECONDS = 5.0
 DEFAULTS = {"transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20}
 """A flush sends at once; until then records gather."""
+_ASK_AGAIN = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 class Status(Enum):
@@ -158,13 +159,14 @@ class KafkaWriter:
             raise
 
     def _cause(self, raised: BaseException) -> KafkaError:
-        """What it was; a client that cannot go on tells when it is asked for more."""
+        """What it was; a client that cannot go on tells when it is asked for more. Records that it dropped
+        only tell that they were dropped."""
         error = error_of(raised)
-        if error.code() == KafkaError._FATAL:
+        if error.code() in _ASK_AGAIN:
             try:
                 self._producer.begin_transaction()
             except KafkaException as told:
-                return error_of(told)
+                return error if error_of(told).code() == KafkaError._STATE else error_of(told)
         return error
 
     def _told(self, error: KafkaError, doing: str) -> LogError:

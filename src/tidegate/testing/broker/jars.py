@@ -39,9 +39,14 @@ def classpath() -> str:
     return os.pathsep.join(str(jar) for jar in sorted(resolved(cache()).glob("*.jar")))
 
 
+def fetched() -> bool:
+    """Whether they are in the cache already."""
+    return _folder(cache()).exists()
+
+
 def resolved(under: Path) -> Path:
     """The folder with the jars, fetched if it is not there, and checked."""
-    folder = under / f"broker-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
+    folder = _folder(under)
     with locked(folder):
         if not folder.exists():
             with new_folder(folder) as fresh:
@@ -50,6 +55,10 @@ def resolved(under: Path) -> Path:
             return folder
     check(folder)
     return folder
+
+
+def _folder(under: Path) -> Path:
+    return under / f"broker-{hashlib.sha256(POM.read_bytes()).hexdigest()[:16]}"
 
 
 @contextmanager

@@ -1,0 +1,78 @@
+"""What `tidegate doctor` looks at when the log is on Kafka, once its brokers have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from tidegate import names
+from tidegate.cli.apps import loaded
+from tidegate.config import Config
+from tidegate.log.open import kafka_servers
+from tidegate.log.place import LogPlace
+from tidegate.log.positions import CONFIG
+from tidegate.log.topic import TopicSpec
+
+if TYPE_CHECKING:
+    from tidegate.log.kafka.log import KafkaLog
+
+NO_APP = "tidegate.toml names no app, and what is allowed goes by its id"
+
+
+class NotLookedAt(Exception):  # noqa: N818 - no error: it says why something cannot be found out
+    """Raised by a check that can tell nothing."""
+
+
+def _brokers(config: Config) -> str:
+    with _opened(config) as log:
+        return f"{log.checkup().brokers()} of cluster {log.id} answer"
+
+
+def _transactions(config: Config) -> str:
+    if config.app is None:
+        raise NotLookedAt(NO_APP)
+    writer_id = names.driver_id(loaded(config).id, "doctor")
+    with _opened(config) as log, closing(log.writer(writer_id)):
+        return f"a writer could be opened as {writer_id!r}"
+
+
+def _topics(config: Config) -> str:
+    if config.app is None:
+        raise NotLookedAt(NO_APP)
+    name = f"{loaded(config).id}-doctor"
+    with _opened(config) as log:
+        log.checkup().may_create(TopicSpec(name, config.partitions, CONFIG))
+        return f"one could be created as {name!r} (a dry run)"
+
+
+def _copies(config: Config) -> str:
+    with _opened(config) as log:
+        found = log.checkup().copies()
+    if found is None:
+        raise NotLookedAt("it takes DescribeConfigs on the cluster, which nothing else needs")
+    copies, needed = found
+    alone = ": what this one broker loses is lost" if copies == 1 else ""
+    return f"a new topic gets {copies}, and {needed} must be there to write{alone}"
+
+
+def _clock(_: Config) -> str:
+    raise NotLookedAt("Kafka's client cannot ask a broker for its time; keep all hosts on NTP")
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[KafkaLog]:
+    from tidegate.log.kafka.log import KafkaLog
+
+    place = LogPlace.of(config)
+    with closing(KafkaLog(kafka_servers(place.url) or "", place.kafka)) as log:
+        yield log
+
+
+KAFKA_CHECKS: dict[str, Callable[[Config], str]] = {
+    "brokers": _brokers,
+    "transactions": _transactions,
+    "topics": _topics,
+    "copies": _copies,
+    "clocks": _clock,
+}

@@ -1,0 +1,105 @@
+"""`tidegate demo --kafka` brings its own broker, tells the same story, and takes everything with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
+from tests.kafka.test_broker import gone, within
+
+from tidegate.cli import demo_run
+
+DEMO = [sys.executable, "-m", "tidegate", "demo", "--kafka"]
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary folders of the demo go: nothing may be left there."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def test_the_same_story_on_a_broker_of_its_own(
+    run: Run,  # noqa: F811
+    scratch: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demo_run, "TRANSACTIONS", 4)
+    figures = run("demo", "--kafka", "--json").json
+    assert re.fullmatch(r"kafka://127\.0\.0\.1:\d+", figures["log"])
+    assert (figures["orders"], figures["aborted"], figures["records_after"]) == (3500, 500, figures["rows"])
+    assert figures["table_records"] > figures["rows"]
+    assert figures["bytes_after"] < figures["bytes_before"]
+    assert "was fenced by a newer one" in figures["fenced"]
+
+
+@pytest.mark.parametrize("moment", ["while it starts", "while it is kept"])
+def test_ctrl_c_leaves_nothing_behind(scratch: Path, moment: str) -> None:
+    with subprocess.Popen(
+        [*DEMO, "--keep"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
+        assert process.stderr is not None
+        awaited = "starting a broker" if moment == "while it starts" else "until Ctrl-C"
+        lines: list[str] = []
+        while awaited not in (lines[-1] if lines else ""):
+            lines.append(process.stderr.readline())
+            assert lines[-1], lines
+        if moment == "while it starts":
+            assert within(60, lambda: brokers_in(scratch) != [])
+        pids = brokers_in(scratch)
+        assert pids
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(60), process.stderr.read()) == (130, "")
+    assert all(gone(pid) for pid in pids)
+
+
+def test_what_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
+    """In a process of its own, with a PATH that has Java and no Maven, then neither."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    without = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    environ = without | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tools)}
+
+    def told() -> str:
+        ran = subprocess.run(DEMO, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        assert ran.returncode == 1
+        return ran.stderr
+
+    assert "[no-java]" in told()
+    (tools / "java").symlink_to(str(shutil.which("java")))
+    error = told()
+    assert "fetching the broker with Maven, this once" in error
+    assert "[no-maven]" in error
+    assert "apt-get install maven" in error
+
+
+def test_options_that_do_not_fit_are_refused(run: Run) -> None:  # noqa: F811
+    assert "[bad-option]" in run("demo", "--kafka", "--folder", "here", code=1).err
+    assert "[bad-option]" in run("demo", "--keep", code=1).err
+
+
+def brokers_in(folder: Path) -> list[int]:
+    """Processes whose command names the folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(folder).encode() in command and b"kafka.Kafka" in command:
+                found.append(int(entry.name))
+    return found
