@@ -65,7 +65,7 @@ class Script:
 def read(*events: Event) -> tuple[list[int], bool, int]:
     """The offsets of the records that one poll gives, whether the end was seen, and where the reader is."""
     script: Any = Script([list(events)])
-    reader = KafkaReader(script, {LINES: Offset(0)}, lambda _: (0, 0))
+    reader = KafkaReader(script, {LINES: Offset(0)}, lambda _: (0, 0), lambda _: {})
     found = [row.offset for fetched in reader.poll(0) for row in rows_of(fetched.batch)]
     return found, reader.at_end(LINES), reader.position(LINES)
 
