@@ -36,7 +36,11 @@ def fails(point: str, error: ErrorKind, arrival: int = 1) -> Trouble:
 
 
 BEFORE = (crashes(("commit.1", 1), ("commit.3", 2)), crashes(("commit.2", 1), ("commit.4", 1)), LAZY)
-AROUND = (crashes(("commit.5", 1), ("commit.6", 1)), crashes(("commit.6", 2), ("commit.7", 1)), LAZY)
+AROUND = (
+    crashes(("commit.5", 1), ("commit.6", 1)),
+    crashes(("commit.6", 2), ("restore.4", 1), ("commit.7", 1), elsewhere=True),
+    LAZY,
+)
 LOG = (
     crashes(("log.commit.7", 2), ("log.commit.7", SLOTS_COMMIT)),
     crashes(("log.commit.8", SLOTS_COMMIT), ("log.commit.1", SLOTS_COMMIT)),
@@ -52,15 +56,15 @@ RESTORE = (
 @pytest.mark.parametrize(
     ("first", "second", "limits"),
     [BEFORE, AROUND, LOG, RESTORE],
-    ids=["before the log has it", "around the log's commit", "in the log's commit", "in a restore"],
+    ids=[
+        "before the log has it",
+        "around the log's commit, with moves",
+        "in the log's commit",
+        "in a restore",
+    ],
 )
 def test_crashes_change_nothing(open_own: OpenLog, first: Trouble, second: Trouble, limits: Limits) -> None:
     day(first, second, limits, open_own())
-
-
-def test_crashes_with_a_move_after_each_change_nothing(open_own: OpenLog) -> None:
-    moving = crashes(("log.commit.8", SLOTS_COMMIT), ("restore.4", 1), ("commit.6", 1), elsewhere=True)
-    day(crashes(("commit.7", 1), elsewhere=True), moving, EAGER, open_own())
 
 
 def test_a_commit_whose_result_is_unknown_counts_once_or_not_at_all(open_own: OpenLog) -> None:
@@ -70,4 +74,4 @@ def test_a_commit_whose_result_is_unknown_counts_once_or_not_at_all(open_own: Op
 
 
 def test_an_error_in_one_slot_changes_nothing(open_own: OpenLog) -> None:
-    day(fails("commit.4", "exception"), fails("restore.5", "disk-full"), EAGER, open_own())
+    day(fails("commit.4", "exception", arrival=3), fails("restore.5", "disk-full"), EAGER, open_own())
