@@ -3,8 +3,8 @@
 Nothing reads them back. They expire after some days without a change, and hold nothing but an offset.
 
 A consumer commits them that reads nothing and is no member of the group. The admin client could do it too,
-but what it asks of a group's coordinator aborts the process when the connection breaks meanwhile
-(librdkafka's issues 3663 and 4605, seen with 2.16).
+but what it asks of a group's coordinator may abort the process when the connection breaks meanwhile
+(librdkafka's issues 3663 and 4605; seen with 2.16 each time that a broker was away for a minute).
 """
 
 from __future__ import annotations
