@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -144,6 +145,19 @@ def test_without_its_group_a_reader_is_refused(guarded: KafkaCluster, admin: Adm
         with closing(log.reader({TopicPartition("wordcount-own", 0): Offset(0)})) as reader:
             assert refused(lambda: [reader.poll(1) for _ in range(20)])
         log.delete("wordcount-own")
+
+
+def test_without_the_apps_group_nothing_waits_for_it(guarded: KafkaCluster, admin: AdminClient) -> None:
+    """Positions are then not shown, and that is all."""
+    without(admin, ResourceType.GROUP)
+    log = opened(guarded, "wordcount")
+    log.create(TopicSpec("wordcount-own"))
+    began = time.monotonic()
+    for offset in range(3):
+        log.mirror("wordcount", {TopicPartition("wordcount-own", 0): Offset(offset)})
+    log.delete("wordcount-own")
+    log.close()
+    assert time.monotonic() - began < 20
 
 
 def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, admin: AdminClient) -> None:

@@ -86,12 +86,15 @@ class Place(Protocol):
 
     def open(self) -> Log:
         """The log, which leaves its tables alone until `compact`."""
+        ...
 
     def compact(self) -> None:
         """Leave the newest record of each key of TOTALS, and return when it is done."""
+        ...
 
     def size(self) -> int:
         """What it takes on disk, in bytes."""
+        ...
 
 
 def run(place: Place) -> Figures:
