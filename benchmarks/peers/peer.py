@@ -52,6 +52,10 @@ class Peer(Protocol):
         """Fetch, compile or install what it needs, so that `start` is quick. May be called again."""
         ...
 
+    def count_of(self, value: bytes) -> int:
+        """The count that an output record holds: engines write numbers in different ways."""
+        ...
+
     def start(
         self, bootstrap: str, source: str, output: str, app_id: str, folder: Path, commit_ms: int
     ) -> Run:

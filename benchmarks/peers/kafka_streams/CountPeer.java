@@ -57,6 +57,8 @@ public final class CountPeer {
             // Without leaving its group, which is the default, the next start waits for this one's session to
             // run out (45 s).
             streams.close(CloseOptions.groupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP));
+            // The JVM ends when this returns, maybe before the listener was told of the last state.
+            events.state(streams.state().name());
         }));
         streams.start();
         events.everySecond();

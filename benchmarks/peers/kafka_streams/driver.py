@@ -30,6 +30,9 @@ class KafkaStreams:
     def prepare(self) -> None:
         compiled(SOURCES)
 
+    def count_of(self, value: bytes) -> int:
+        return int.from_bytes(value, "big", signed=True)
+
     def start(
         self, bootstrap: str, source: str, output: str, app_id: str, folder: Path, commit_ms: int
     ) -> Programs:

@@ -26,6 +26,9 @@ class Quix:
     def prepare(self) -> None:
         python()
 
+    def count_of(self, value: bytes) -> int:
+        return int.from_bytes(value, "big", signed=True)
+
     def start(
         self, bootstrap: str, source: str, output: str, app_id: str, folder: Path, commit_ms: int
     ) -> Programs:
