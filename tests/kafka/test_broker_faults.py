@@ -1,4 +1,9 @@
-"""Brokers that die, freeze and come back, under load. They have a cluster of their own."""
+"""Brokers that die, freeze and come back, under load. They have a cluster of their own.
+
+The broker looks for transactions that ran out of time every ten seconds, as is its default. If it did so at
+once when it starts, it would meet some before it knows who leads their partitions, take these for deleted, and
+leave the records of an aborted transaction without a mark (docs/kafka.md).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +28,12 @@ from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.conformance.bench import read_all, row, values
 from tidegate.types import TopicPartition
 
-EAGER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 HASTY = {"producer": {"transaction.timeout.ms": 1000}}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("mortal"), config=EAGER) as made:
+    with KafkaCluster(tmp_path_factory.mktemp("mortal")) as made:
         yield made
 
 
@@ -88,7 +92,9 @@ def test_a_transaction_that_ran_out_of_time_is_refused_and_the_next_writer_goes_
         writer = log.writer("slot")
         writer.append(partition, to_batch([row(b"k", b"too late")]))
         writer.flush([partition])
-        time.sleep(2)
+        wait_for(
+            lambda: log.ends([partition]) == log.ends([partition], committed=False)
+        )  # ended by the broker
         with pytest.raises(FencedError):
             writer.commit()
         with closing(log.writer("slot")) as again:
@@ -125,7 +131,7 @@ def test_a_commit_of_unknown_result_is_settled_before_the_next_writer_reads(
 def test_leaders_that_move_under_load_cost_nothing(
     tmp_path_factory: pytest.TempPathFactory, prefix: str, tmp_path: Path
 ) -> None:
-    with KafkaCluster(tmp_path_factory.mktemp("three"), brokers=3, config=EAGER) as cluster:
+    with KafkaCluster(tmp_path_factory.mktemp("three"), brokers=3) as cluster:
         fleet = fleet_on(cluster, prefix, tmp_path)
         with closing(fleet.log), fleet.running() as (driver, _):
             with Load(cluster.bootstrap, OwnNames(cluster.bootstrap, prefix)):
