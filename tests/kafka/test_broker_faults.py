@@ -1,7 +1,7 @@
 """Brokers that die, freeze and come back, under load. They have a cluster of their own.
 
-The broker looks for transactions that ran out of time every ten seconds, as is its default. If it did so at
-once when it starts, it would meet some before it knows who leads their partitions, take these for deleted, and
+The broker looks for transactions that ran out of time every ten seconds, as is its default. If it did so
+right at its start, it would meet some before it knows who leads their partitions, take these for deleted, and
 leave the records of an aborted transaction without a mark (docs/kafka.md).
 """
 
