@@ -29,7 +29,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield folder
-    assert list(folder.iterdir()) == []
+    assert within(60, lambda: list(folder.iterdir()) == [])
 
 
 def test_the_same_story_on_a_broker_of_its_own(
@@ -63,7 +63,8 @@ def test_ctrl_c_leaves_nothing_behind(scratch: Path, moment: str) -> None:
         assert pids
         process.send_signal(signal.SIGINT)
         assert (process.wait(60), process.stderr.read()) == (130, "")
-    assert all(gone(pid) for pid in pids)
+    # One that was interrupted before it was known is ended by its guard, a moment after us.
+    assert within(60, lambda: all(gone(pid) for pid in pids))
 
 
 def test_what_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
