@@ -54,7 +54,8 @@ def family(roots: Iterable[int], all_of_them: dict[int, Seen]) -> set[int]:
 
 
 class Usage:
-    """Looks several times a second while the block lasts. A process that ended keeps its last figure."""
+    """Looks several times a second while the block lasts, and at both of its ends. A process that ended keeps
+    its last figure."""
 
     def __init__(self, roots: Callable[[], Iterable[int]]) -> None:
         self._roots = roots
@@ -73,6 +74,7 @@ class Usage:
         return min(self._sums, key=lambda seen: abs(seen[0] - moment))[1]
 
     def __enter__(self) -> Self:
+        self._look()
         self._thread.start()
         return self
 
@@ -81,6 +83,7 @@ class Usage:
     ) -> None:
         self._ended.set()
         self._thread.join()
+        self._look()
 
     def _run(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
