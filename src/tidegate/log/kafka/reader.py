@@ -136,6 +136,13 @@ class KafkaReader:
         if error.code() not in _OUT_OF_RANGE:
             raise in_words(error, f"{partition} cannot be read")
         start, end = self._bounds(partition)
+        if self._positions[partition] > end:
+            raise LogError(
+                "topic-recreated",
+                f"{partition} ends at {end}; asked for was {self._positions[partition]}: it was deleted and"
+                " created anew, or its broker lost records",
+                "bring the old topic back, or start over with: tidegate reset",
+            )
         raise LogError(
             "offset-out-of-range",
             f"{partition} holds offsets {start} to {end - 1}; asked for was {self._positions[partition]}",

@@ -165,7 +165,9 @@ class Topics:
         """librdkafka asks the leaders that it knows of, and does not look for others by itself."""
         for topic in topics:
             with suppress(KafkaException):
-                self._clients.admin.list_topics(topic, timeout=LEADER_SECONDS)
+                told = self._clients.admin.list_topics(topic, timeout=LEADER_SECONDS).topics[topic].error
+                if told is not None and told.code() in _MISSING:
+                    raise _no_such_topic(topic)
 
     def _ask_offsets(
         self, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
