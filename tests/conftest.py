@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tidegate.state.environment import open_here
 from tidegate.testing.broker import KafkaCluster
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
@@ -32,3 +33,11 @@ def folder() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(prefix="tidegate-state-", dir=MEMORY if MEMORY.is_dir() else None))
     yield made
     shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_open() -> Iterator[None]:
+    """State that is forgotten while it is open stays locked, and would be closed by nobody."""
+    before = set(open_here())
+    yield
+    assert set(open_here()) <= before

@@ -106,6 +106,9 @@ class StateError(TidegateError):
 class LogError(TidegateError):
     """The log refused a call or failed in it."""
 
+    topic: str = ""
+    """Whose records were refused, where that is known."""
+
 
 class FencedError(LogError):
     """A newer holder of the same writer id exists: nothing of this writer will ever be committed."""

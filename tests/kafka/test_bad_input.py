@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kafka.clients import configure
 from tests.kafka.conftest import OpenLog
+from tests.runtime.fleet import Fleet
+from tests.waiting import wait_for
 
-from tidegate import App, Record, Topic
+from tidegate import App, Record, Topic, names
 from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.kafka.log import KafkaLog
@@ -18,6 +22,7 @@ from tidegate.log.place import LogPlace
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import LATEST_TIMESTAMP, TopicSpec
 from tidegate.testing import Driver
+from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.broker.ports import free_ports
 from tidegate.testing.conformance.bench import read_all, row, values
 from tidegate.types import TopicPartition
@@ -115,3 +120,39 @@ def test_a_host_whose_clock_is_ahead_is_told_of_it_and_loses_nothing(open_own: O
         writer.commit()
     assert error.value.code == "bad-timestamp"
     assert read_all(log, partition) == []
+
+
+def test_a_record_that_only_the_broker_refuses_meets_its_policy_alone(
+    kafka: KafkaCluster, open_own: OpenLog, tmp_path: Path
+) -> None:
+    """The topic was made stricter while the app runs: its own check still passes, and the broker refuses the
+    transaction without a word on which record it was."""
+    app = App("late")
+
+    def far_ahead(record: Record[str, str]) -> Record[str, str]:
+        ahead = LATEST_TIMESTAMP if record.value in {"7", "300"} else record.timestamp
+        return Record(record.key, record.value, ahead)
+
+    app.stream(EVENTS, on_error="dead-letter").map_records(far_ahead).to(COPIES)
+    log = open_own()
+    log.create(TopicSpec(COPIES.name, 1, {"message.timestamp.after.max.ms": str(2**63 - 1)}))
+    fleet = Fleet(log, tmp_path, lambda: app)
+    fleet.connection.send(EVENTS, "k", "first")
+    with fleet.running(1) as (driver, _):
+        copies = TopicPartition(COPIES.name, 0)
+        wait_for(lambda: values(read_all(log, copies)) == [b"first"])
+        stricter = {"message.timestamp.after.max.ms": "3600000"}
+        configure(kafka.bootstrap, log.theirs(copies).topic, stricter)
+        fleet.connection.send(EVENTS, "k", *map(str, range(500)))
+        wait_for(lambda: values(read_all(log, copies))[-1:] == [b"499"])
+        passed = [int(value) for value in values(read_all(log, copies))[1:] if value is not None]
+        assert passed == [number for number in range(500) if number not in {7, 300}]
+        letters = TopicPartition(names.dead_letters("late"), 0)
+        found = [
+            value
+            for number in range(log.describe(letters.topic).partitions)
+            for value in values(read_all(log, TopicPartition(letters.topic, number)))
+        ]
+        assert found == [b"7", b"300"]
+        wait_for(lambda: "bad-timestamp" in [warning.code for warning in driver.view.warnings])
+        assert not driver.view.failures, "the slot's job went on"

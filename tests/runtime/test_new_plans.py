@@ -16,6 +16,8 @@ from tidegate.faultpoints import installed
 from tidegate.runtime.control import Stop, read_control
 from tidegate.runtime.coordinator import Coordinator, State
 from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.slot_job import Chores
+from tidegate.runtime.status import Landing, Numbers, tell
 from tidegate.runtime.takeover import ROLE, ask_to_stop, take_over
 
 pytestmark = pytest.mark.slow
@@ -75,6 +77,34 @@ def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
         wait_for(lambda: fleet.counts() == expected(90))
         assert (driver.epoch, driver.view.plans) == (2, 2), "slots that run stay where they are"
     assert driver.state is State.STOPPED
+
+
+@pytest.mark.parametrize("large", [300, 301])
+def test_a_large_restore_is_saved_by_a_new_plan(fleet: Fleet, large: int) -> None:
+    """Two hosts went and came back, and each slot is on the other's. Slots tell nothing themselves here."""
+    send(fleet, 0, 30)
+    patience = replace(QUICK, between_plans_seconds=0.1, large_restore=large)
+    driver, launcher = fleet.driver(2, patience=patience)
+    launcher.chores = Chores(beat_seconds=HANG_SECONDS)
+    with fleet.during(driver):
+        wait_for(lambda: fleet.counts() == expected(30))
+        plan = read_control(fleet.log, "wordcount").plan(ROLE)
+        for slot, other in (plan.slots, plan.slots[::-1]):
+            folders = {str(task): 50 for task in other.tasks}
+            moved = Landing(1, slot.slot, 2, f"host-{other.slot}", 1, "m", folders)
+            tell(fleet.log, "wordcount", moved, 1)
+            numbers = Numbers(1, slot.slot, 1, 0, 0.0, 0, 0, 0, restoring=3, restored=10, to_restore=1000)
+            tell(fleet.log, "wordcount", numbers, 1)
+        wait_for(lambda: len(driver.view.numbers) == 2 or driver.epoch == 2)
+        if large == 300:
+            wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+            assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 2
+        else:
+            before = launcher.asked_for_room
+            wait_for(lambda: launcher.asked_for_room >= before + 2)
+            assert driver.epoch == 1
+        send(fleet, 30, 30)
+        wait_for(lambda: fleet.counts() == expected(60))
 
 
 def test_a_driver_that_was_taken_over_while_it_planned_anew_ends(fleet: Fleet) -> None:

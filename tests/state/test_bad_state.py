@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import subprocess
 import sys
+import threading
+import weakref
 from pathlib import Path
 
 import msgspec
@@ -16,7 +19,7 @@ from tidegate import stores
 from tidegate.errors import StateError
 from tidegate.log.positions import Position
 from tidegate.state import environment
-from tidegate.state.environment import Environment, Metadata
+from tidegate.state.environment import Environment, Metadata, is_open_here
 from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.state.protocol import QuietListener
 from tidegate.state.restore import Restore
@@ -257,3 +260,40 @@ def test_a_folder_without_permission_is_told_by_name(tmp_path: Path, which: str)
         check=False,
     )
     assert run.stdout.split() == ["no-permission", "True"], run.stderr
+
+
+def test_a_write_transaction_ends_in_the_thread_that_began_it(tmp_path: Path) -> None:
+    """Ended in another, its lock would stay listed by the first thread, and be unmapped: the next unlock of
+    that thread ends the process (seen as a segmentation fault in a commit)."""
+    held = Environment(tmp_path / "task", ["counts"])
+    held.txn.put(b"k", b"v", db=held.database("counts"))
+    refused: list[StateError] = []
+
+    def close() -> None:
+        with pytest.raises(StateError, match="other-thread") as caught:
+            held.close()
+        refused.append(caught.value)
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+    assert refused
+    assert is_open_here(tmp_path / "task")
+    held.close()
+    assert not is_open_here(tmp_path / "task")
+
+
+def test_a_forgotten_environment_is_not_closed_by_whichever_thread_finds_it(tmp_path: Path) -> None:
+    forgotten = Environment(tmp_path / "task", ["counts"])
+    forgotten.txn.put(b"k", b"v", db=forgotten.database("counts"))
+    seen = weakref.ref(forgotten)
+    del forgotten
+    thread = threading.Thread(target=gc.collect)
+    thread.start()
+    thread.join()
+    there = seen()
+    assert there is not None
+    there.close()
+    del there
+    gc.collect()
+    assert seen() is None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tidegate.testing import Driver
+from tidegate.testing.pytest_plugin import DriverFactory
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
@@ -23,10 +24,10 @@ def examples_of_the_page() -> dict[str, Callable[..., None]]:
 
 
 @pytest.mark.parametrize("name", sorted(examples_of_the_page()))
-def test_an_example_of_the_page_holds(name: str) -> None:
+def test_an_example_of_the_page_holds(name: str, driver: DriverFactory) -> None:
     example = examples_of_the_page()[name]
     if "driver" in example.__annotations__:
-        example(driver=Driver)
+        example(driver=driver)
     else:
         example()
 

@@ -5,7 +5,8 @@ It knows nothing of Spark. A launcher runs a slot's job somewhere and returns wh
     starting ── plan written ──> running ── stop asked for ──> stopping ──> stopped
         ^                         │ │
         └─ a slot gone for good, ─┘ └── budget spent, another driver, no slot lands ──> failed
-           or room for more
+           room for more, or a large
+           restore to be saved
 """
 
 from __future__ import annotations
@@ -179,6 +180,10 @@ class Coordinator:
             return self._most(left if self._wanted else min(left, self._means.launcher.room()))
         if now < self._planned_at + self._means.patience.between_plans_seconds:
             return None
+        return term.count if term.saves() else self._more(term)
+
+    def _more(self, term: Term) -> int | None:
+        """How many slots there is room for, if they are more."""
         before, self._room = self._room, self._means.launcher.room()
         if self._room != before:  # executors come one after the other
             return None

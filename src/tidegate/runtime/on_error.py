@@ -29,6 +29,7 @@ _BY_THE_RECORD = {
     "closed",
     "no-prefix",
     "null-key",
+    "record-refused",
     "record-too-large",
     "scan-ended",
     "undeclared-store",

@@ -79,7 +79,7 @@ class Target:
 
     def __init__(self, info: TopicInfo, without_key: int) -> None:
         self.check = RowCheck(info)
-        self._name = info.name
+        self.name = info.name
         self._count = info.partitions
         self._without_key = without_key % info.partitions
         self._partitions: dict[bytes, int] = {}
@@ -120,7 +120,7 @@ class Target:
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         for number, waiting in enumerate(self.waiting):
             for batch in waiting.all():
-                yield TopicPartition(self._name, number), batch
+                yield TopicPartition(self.name, number), batch
 
 
 class Outputs:

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tidegate.clock import Clock
-from tidegate.errors import TidegateError
+from tidegate.errors import LogError, TidegateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.runtime.commit import commit
+from tidegate.runtime.refusals import OpenAgain, Refusals
 from tidegate.runtime.task import StreamTask
 from tidegate.state.protocol import RestoreListener
 from tidegate.state.restore import Restore
@@ -40,8 +41,10 @@ class Slot:
         listener: RestoreListener | None = None,
         *,
         read_at: int | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
-        """`read_at` is a wall time from before the positions were read."""
+        """`read_at` is a wall time from before the positions were read. With `refusals` a commit that the log
+        refuses because of a record ends in OpenAgain, as long as that helps."""
         self._app = app
         self._log = log
         self._writer = writer
@@ -57,6 +60,7 @@ class Slot:
         self._paused: set[TopicPartition] = set()
         self._opened = False
         self._purged: dict[TopicPartition, int] = {}
+        self._refusals = refusals
         self.processed = 0
 
     @property
@@ -79,8 +83,12 @@ class Slot:
             busy = self._restoring or any(task.merge.buffered for task in self._running.values())
             fetched = self._read(0.0 if busy else wait)
             processed = self._process(until)
+            if self._limit is not None:
+                self.commit()
             for task in self._running.values():
                 task.fire()
+            if self._limit is not None:
+                self.commit()
             if sum(task.pending_bytes() for task in self._running.values()) > FORCE_COMMIT_BYTES:
                 self.commit()
         except BaseException:
@@ -123,9 +131,17 @@ class Slot:
         """All tasks in one transaction."""
         try:
             commit(self._app, self._log, self._writer, self.tasks, self._clock)
+        except LogError as error:
+            again = self._refusals is not None and self._refusals.note(error, self.tasks)
+            self.drop()
+            if again:
+                raise OpenAgain(error) from error
+            raise
         except BaseException:
             self.drop()
             raise
+        if self._refusals is not None and self._refusals.limit is not None:
+            self._refusals.passed(self.committed())
 
     def purge(self) -> None:
         """Internal topics are kept for nobody but their readers: what lies behind their committed positions
@@ -160,8 +176,8 @@ class Slot:
                 restore.open()
         ready = [task for task, restore in self._restoring.values() if restore.turn()]
         for task in ready:
+            task.start(self._positions[task.id])  # one that fails is dropped with those that restore
             del self._restoring[task.id]
-            task.start(self._positions[task.id])
             self._running[task.id] = task
             self._owners |= dict.fromkeys(task.partitions(), task)
         if ready:
@@ -183,11 +199,16 @@ class Slot:
         """A share for each task, the one that waited longest first."""
         done = 0
         for task in list(self._running.values()):
-            done += task.run(RECORDS_PER_TURN)
+            done += task.run(RECORDS_PER_TURN) if self._limit is None else task.run_with_care(self._limit)
             self._running[task.id] = self._running.pop(task.id)
-            if until is not None and time.monotonic() >= until:
+            if (until is not None and time.monotonic() >= until) or (done and self._limit is not None):
                 break
         return done
+
+    @property
+    def _limit(self) -> int | None:
+        """How many records a transaction may have."""
+        return None if self._refusals is None else self._refusals.limit
 
     def _read(self, wait: float) -> int:
         if self._reader is None:

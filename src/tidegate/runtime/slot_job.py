@@ -8,7 +8,7 @@ hourly make room on the host; 7 told to stop: finish, commit, close.
 
 After a fence only the newest attempt opens its writer again: an expired transaction and a real zombie look
 the same from here, and the control topic tells them apart. A log that does not answer is waited for; then all
-begins anew with 1.
+begins anew with 1. So it does when the log refuses a record (`refusals`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tidegate.runtime.control import Control, ControlFollower, SlotPlan
 from tidegate.runtime.host import folders_here, host_name, machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.progress import Progress
+from tidegate.runtime.refusals import OpenAgain, Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run
 from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned, tell
@@ -72,6 +73,7 @@ class SlotJob:
         self._beat = time.monotonic()
         self._progress = Progress()
         self._warned: set[tuple[str, str]] = set()
+        self._refusals = Refusals()
 
     def run(self) -> Iterator[None]:
         """Work until told to stop; yields about once a second."""
@@ -83,6 +85,8 @@ class SlotJob:
                 reopened += 1
                 if reopened > REOPENINGS or self._superseded():
                     break
+            except OpenAgain as again:
+                self._warn(again.why)
             except LogError as error:
                 if error.code != "log-unreachable":
                     self._tell_failure(error.code, error.message, error.hint)
@@ -141,6 +145,7 @@ class SlotJob:
                     listener=self._progress,
                     writer=writer,
                     pinned=_pins(order),
+                    refusals=self._refusals,
                 )
                 try:
                     yield from self._loop(slot, control)

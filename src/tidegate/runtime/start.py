@@ -20,6 +20,7 @@ from tidegate.log.reads import fold
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.control import Plan, SlotPlan, control_topic, read_control, write_control
+from tidegate.runtime.refusals import Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.status import status_topic
@@ -125,6 +126,7 @@ class Run:
         *,
         writer: Writer | None = None,
         pinned: Mapping[TopicPartition, int] | None = None,
+        refusals: Refusals | None = None,
     ) -> Slot:
         """A slot with its tasks as planned, from the committed positions; the writer is opened first."""
         app, clock = self.manifest.app, self.setting.clock
@@ -136,7 +138,12 @@ class Run:
             self.task(subs[task], task, state_dir, epoch, limits, self._pins(subs[task], task, pinned))
             for task in plan.tasks
         ]
-        return Slot(app, self.log, opened, tasks, positions, clock, listener, read_at=read_at)
+        if refusals is not None:
+            for task in tasks:
+                task.refused = refusals.known
+        return Slot(
+            app, self.log, opened, tasks, positions, clock, listener, read_at=read_at, refusals=refusals
+        )
 
     def sources(self) -> list[TopicPartition]:
         """All partitions that the app reads from outside."""

@@ -14,41 +14,37 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import StateError, TidegateError
+from tidegate.errors import LogError, StateError, TidegateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
-from tidegate.record import Record
 from tidegate.runtime.chain import TaskChain
 from tidegate.runtime.key_timers import KeyCalls
 from tidegate.runtime.merge import Merge, RawRecord, raw_records
 from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.on_error import (
     by_the_record,
-    dead_letter_headers,
     in_our_words,
     in_user_code,
     policy_of,
 )
-from tidegate.runtime.origin import origin_header, origin_of
-from tidegate.runtime.outputs import Outputs
-from tidegate.runtime.routes import Route, Routes
+from tidegate.runtime.origin import origin_of
+from tidegate.runtime.refusals import Place
+from tidegate.runtime.sender import NOWHERE, Sender
 from tidegate.runtime.setting import Setting
 from tidegate.runtime.source import Source
 from tidegate.runtime.standing import Standing
-from tidegate.runtime.time_only import MARK, TimeTeller, any_time_only, is_time_only
+from tidegate.runtime.time_only import any_time_only, is_time_only
 from tidegate.runtime.timers import Timer, Timers
 from tidegate.runtime.whole_batches import WholeBatches
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.key_timers import DUE_AT_ONCE
 from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Subtopology
-from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
 __all__ = ["Setting", "StreamTask"]
 
 BATCH_TURNS = 10
-NOWHERE = "-"  # where outputs of timers come from
 
 
 class StreamTask:
@@ -66,26 +62,23 @@ class StreamTask:
         self.state = state
         self.skipped = 0
         self.batches_taken_apart = 0
+        self.taken = 0
+        """Records since the last commit."""
+        self.refused: Mapping[Place, LogError] = {}
+        """Records that the log refused: they fail."""
         self._setting = setting
         self._skips = skips_failures(setting.mode)
         self._subtopology = subtopology
         self._pinned = pinned
-        self._outputs = Outputs(task.partition)
-        self._routes = Routes(setting, self._outputs)
-        self._teller = TimeTeller([], -1, 0)
-        self._name = str(task)
-        self._checked_at = 0
+        self._sender = sender = Sender(setting, task, state.moment)
+        self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers
         self._timers = Timers()
         self._key_calls = KeyCalls()
         self._at: Standing | None = None
         self._next: dict[TopicPartition, int] = {}
         self._times: dict[TopicPartition, int] = {}
-        self._sequence = 0
-        self._sequence_before = 0
         self._moved = False
         self._timers_left = False
-        self._record: RawRecord | None = None
-        self._place = NOWHERE
         self._chain: TaskChain | None = None
         self._sources: dict[str, Source] = {}
         self._merge: Merge | None = None
@@ -106,19 +99,17 @@ class StreamTask:
         internal = self._setting.manifest.internal.values()
         at = Standing(self.id, self.partitions(), position, self._pinned)
         self._at, self._next, self._times = at, at.next, at.times
-        self._sequence = int(position.progress.get("sequence", "0"))
         self.state.moment.stream_time = at.stream_time
         self._merge = Merge(at.next, self._pinned, at.to_sort(internal, self._setting.topics))
-        if not takes_records(self._setting.mode):
-            return
-        self._checked_at = self._setting.clock.now()
-        told = int(position.progress.get("told", "-1"))
-        self._teller = TimeTeller(self._routes.open(self._subtopology), told, self._checked_at)
-        self._build()
+        takes = takes_records(self._setting.mode)
+        self._sender.checked_at = self._setting.clock.now()
+        self._sender.start(position, self._subtopology if takes else None)
+        if takes:
+            self._build()
 
     def _build(self) -> None:
         """The steps as functions, and what they begin with."""
-        chain = TaskChain(self._setting.topology, self._subtopology, self)
+        chain, sender = TaskChain(self._setting.topology, self._subtopology, self), self._sender
         nodes = self._setting.topology.nodes
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
@@ -129,7 +120,7 @@ class StreamTask:
         if self._setting.batches and len(self._sources) == 1:
             [source] = self._sources.values()
             self._whole = WholeBatches.of(
-                self._setting.topology, self._subtopology, source, self, self._outputs, self._name
+                self._setting.topology, self._subtopology, source, self, sender.outputs, sender.name
             )
         try:
             chain.init()
@@ -146,7 +137,7 @@ class StreamTask:
 
     def drop(self) -> None:
         """Let go of everything at once."""
-        self._outputs.clear()
+        self._sender.outputs.clear()
         self._chain = None
         self._merge = None
         self.state.drop()
@@ -185,7 +176,7 @@ class StreamTask:
         merge = self.merge
         if not takes_records(self._setting.mode):
             return 0
-        self._checked_at = self._setting.clock.now()
+        self._sender.checked_at = self._setting.clock.now()
         if self._whole is not None:
             batch = merge.take_batch(BATCH_TURNS * limit)
             if batch is not None:
@@ -202,13 +193,43 @@ class StreamTask:
                 fired += self._fire(DUE_AT_ONCE - fired)
         return limit + fired
 
+    def run_with_care(self, limit: int) -> int:
+        """As `run`, but record by record, and with no timers: what they send is no record's fault. The caller
+        fires them before it takes more."""
+        self._sender.checked_at = self._setting.clock.now()
+        if self._timers_left:
+            return 0
+        if self._whole is not None:
+            batch = self.merge.take_batch(limit)
+            if batch is not None:
+                [partition] = self._next
+                self._one_by_one(partition, batch)
+            return 0 if batch is None else batch.num_rows
+        for done in range(limit):
+            raw = self.merge.take()
+            if raw is None:
+                return done
+            self._process(raw)
+        return limit
+
+    @property
+    def last(self) -> Place | None:
+        """The record that was taken last."""
+        record = self._sender.record
+        return None if record is None else (record.partition, record.offset)
+
+    @property
+    def next(self) -> Mapping[TopicPartition, int]:
+        """The offset behind what was taken of each source partition."""
+        return self._next
+
     def fire(self) -> None:
         """Call the timers that are due; of those of keys some, if there are many: `run` goes on with them."""
         self._fire(DUE_AT_ONCE)
 
     def _fire(self, limit: int) -> int:
         wall = self.stream_time if self.replaying else self._setting.clock.now()
-        self._place = NOWHERE
+        self._sender.place = NOWHERE
         try:
             for timer, now in self._timers.due(self.stream_time, wall):
                 if not timer.cancelled:
@@ -225,7 +246,8 @@ class StreamTask:
 
     def _process(self, raw: RawRecord) -> None:
         source = self._sources[raw.partition.topic]
-        self._record, self._place = raw, ""
+        sender = self._sender
+        sender.record, sender.place = raw, ""
         if source.internal and is_time_only(raw.headers):
             self._pass_time(raw, raw.timestamp, internal=True)
             self._passed(raw)
@@ -233,10 +255,12 @@ class StreamTask:
         apart = self._skips or source.policy != "stop" or source.inner_policies
         if apart:
             self._begin()
+        sender.refusal = self.refused.get((raw.partition, raw.offset)) if self.refused else None
         try:
             record = source.decode(raw)
             self._pass_time(raw, record.timestamp, internal=source.internal)
             source.handler(record)
+            sender.fail_if_refused()
         except Exception as error:
             if not by_the_record(error):
                 raise
@@ -247,14 +271,16 @@ class StreamTask:
             self._take_back()
             self.skipped += 1
             if policy == "dead-letter" and writes_dead_letters(self._setting.mode):
-                self._dead_letter(raw, told)
+                sender.dead_letter(raw, told, self.now())
         else:
             if apart:
                 self.state.end_record()
         self._passed(raw)
 
     def _passed(self, raw: RawRecord) -> None:
+        self._sender.refusal = None
         self._next[raw.partition] = raw.offset + 1
+        self.taken += 1
         self._moved = True
 
     def _process_batch(self, whole: WholeBatches, batch: pa.RecordBatch) -> None:
@@ -266,7 +292,7 @@ class StreamTask:
             return
         self._begin()
         try:
-            time, timestamp = whole.run(partition, batch, self._times[partition], self._checked_at)
+            time, timestamp = whole.run(partition, batch, self._times[partition], self._sender.checked_at)
         except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
             self._take_back()
             self.batches_taken_apart += 1
@@ -276,6 +302,7 @@ class StreamTask:
         self._times[partition] = self.state.moment.stream_time = time
         self.state.moment.timestamp = timestamp
         self._next[partition] = batch.column(0)[-1].as_py() + 1
+        self.taken += batch.num_rows
         self._moved = True
 
     def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
@@ -288,7 +315,7 @@ class StreamTask:
         if internal:
             origin = origin_of(raw.headers)
             if origin is not None:
-                self._place, at = origin.position, origin.time
+                self._sender.place, at = origin.position, origin.time
         moment = self.state.moment
         moment.timestamp = timestamp
         if at > self._times[raw.partition]:
@@ -296,22 +323,14 @@ class StreamTask:
             moment.stream_time = max(moment.stream_time, at)
 
     def _begin(self) -> None:
-        self._sequence_before = self._sequence
         self.state.begin_record()
-        self._outputs.begin_record()
+        self._sender.begin_record()
         self._timers.begin_record()
 
     def _take_back(self) -> None:
-        self._sequence = self._sequence_before
         self.state.take_back()
-        self._outputs.take_back()
+        self._sender.take_back()
         self._timers.take_back()
-
-    def _dead_letter(self, raw: RawRecord, error: Any) -> None:
-        target = self._outputs.target(self._setting.topics[self._setting.dead_letters])
-        now = self.now()
-        at = min(max(raw.timestamp, 0), now)
-        self._outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), now)
 
     # --- what its nodes see (Host) --------------------------------------------------------------------
 
@@ -340,29 +359,6 @@ class StreamTask:
         assert timers.clock is not None  # noqa: S101 - that makes it a store of timers
         self._key_calls.add(self.state.store(timers), timers.clock, call)
 
-    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
-        """One record to a sink or an internal topic."""
-        found = self._routes.of(node)
-        if found is None:
-            return
-        target, owner = found
-        origin = self._origin()
-        headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
-        self._outputs.add(target, key, value, record.timestamp, headers, self._checked_at)
-
-    def _origin(self) -> tuple[str, bytes]:
-        self._sequence += 1
-        if not self._place and self._record is not None:
-            self._place = f"{self._record.partition}/{self._record.offset}"
-        return origin_header(self._place, self._name, self._sequence, max(self.stream_time, 0))
-
-    def writes_to(self, node: Node) -> Route | None:
-        return self._routes.of(node)
-
-    def take_numbers(self, count: int) -> int:
-        self._sequence += count
-        return self._sequence - count + 1
-
     # --- what a commit asks (Committable) -------------------------------------------------------------
 
     def tell_time(self) -> None:
@@ -372,29 +368,23 @@ class StreamTask:
         strict = self._pinned is not None
         if strict and (self._timers_left or not self.merge.done()):
             return
-        for target, owner, partition in self._teller.due(self.stream_time, now, at_once=strict):
-            self._place = NOWHERE
-            headers = (owner, self._origin(), MARK)
-            self._outputs.add_to(target, partition, self.stream_time, headers, now)
-            self._moved = True
+        self._moved |= self._sender.tell_time(now, at_once=strict)
 
     def moved(self) -> bool:
         return self._moved or (self.at.short_of_pins() and self.merge.done())
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
-        return self._outputs.batches()
+        return self._sender.outputs.batches()
 
     def pending_bytes(self) -> int:
         """What a commit would write: past a limit the slot does not wait for its time."""
-        return self._outputs.bytes + self.state.pending_bytes()
+        return self._sender.outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        progress = {"sequence": str(self._sequence)}
-        if self._teller:
-            progress["told"] = str(self._teller.told())
-        return self.at.position(changelogs, progress, self.merge)
+        return self.at.position(changelogs, self._sender.progress(), self.merge)
 
     def committed(self, position: Position) -> None:
         self.at.committed(position)
-        self._outputs.clear()
+        self._sender.outputs.clear()
+        self.taken = 0
         self._moved = False

@@ -18,8 +18,9 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError, TidegateError, first_line
+from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log
-from tidegate.runtime.assign import assign
+from tidegate.runtime.assign import assign, saved
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.start import Run
@@ -69,6 +70,8 @@ class Patience:
     """After so much silence a slot for which there is no core is gone for good."""
     new_plan_stop_seconds: float = 5.0
     between_plans_seconds: float = 60.0
+    large_restore: int = 5_000_000
+    """Changelog records that a slot reads in about the time in which all of them stop and start again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Term:
         self._lock = threading.Lock()
         self._threads: dict[int, threading.Thread] = {}
         self._left_out: set[int] = set()
-        self._given: dict[int, list[str]] = {}
+        self._given: dict[int, list[TaskId]] = {}
 
     def start_slots(self) -> None:
         for slot in range(self.count):
@@ -110,8 +113,7 @@ class Term:
             self._left_out.add(slot)
             self._means.launcher.cancel(slot)
         self.count = len(landed)
-        given = assign([task for _, task in self._means.run.tasks()], landed)
-        self._given = {slot: [str(task) for task in mine] for slot, mine in given.items()}
+        given = self._given = assign([task for _, task in self._means.run.tasks()], landed)
         hosts = {slot: landing.host for slot, landing in landed.items()}
         with self._lock:
             self._means.run.plan(self.claim, given, hosts)
@@ -128,6 +130,20 @@ class Term:
         since = time.monotonic() - self._means.patience.gone_seconds
         silent = {slot for slot, at in self._view.heard.items() if at < since and slot not in self._left_out}
         return silent if silent and self._means.launcher.cores() < self.count else set()
+
+    def saves(self) -> bool:
+        """Whether slots that started again on other hosts restore much that lies elsewhere."""
+        view = self._view
+        restoring = {
+            slot: told.to_restore - told.restored
+            for slot, told in view.numbers.items()
+            if told.restoring and slot in self._given and view.landings[slot].attempt > 1
+        }
+        large = self._means.patience.large_restore
+        if sum(restoring.values()) < large:
+            return False
+        landings = {slot: view.landings[slot] for slot in self._given}
+        return saved(self._given, landings, restoring) >= large
 
     def end(self, seconds: float, meanwhile: Callable[[], None], *, for_new_plan: bool) -> None:
         """Ask the slots to finish and wait; then end what is left. Also if the log does not answer."""
@@ -191,7 +207,9 @@ class Term:
             self.fatal = self.fatal or error
             raise _FatalError from error
         order = self._means.order(self.claim, slot, attempt)
-        self._means.launcher.launch(msgspec.structs.replace(order, tasks=self._given.get(slot, [])))
+        self._means.launcher.launch(
+            msgspec.structs.replace(order, tasks=[str(task) for task in self._given.get(slot, [])])
+        )
 
     def _begin_attempt(self, slot: int, attempt: int) -> None:
         """Written, also where the log has to be waited for."""

@@ -8,6 +8,7 @@ lost with an aborted transaction is replayed from the changelogs.
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,8 @@ DAMAGED = "damaged"
 _SPARE_BYTES = 32 << 20
 _GROWTH = 3
 
-_open_here: set[Path] = set()
+_open_here: dict[Path, Environment] = {}
+"""Held for good if nobody closes them: see `Environment.abort`."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -67,6 +69,7 @@ class Environment:
         self.turn = 0
         self._max_map_bytes = max_map_bytes
         self._txn: Any = None
+        self._thread = 0
         self._applied = 0
         if folder in _open_here:
             raise StateError(
@@ -83,7 +86,7 @@ class Environment:
                 metasync=sync,
                 max_readers=16,
             )
-        _open_here.add(folder)
+        _open_here[folder] = self
         try:
             with in_our_words(folder):
                 self._env.reader_check()
@@ -100,6 +103,7 @@ class Environment:
         if self._txn is None:
             with in_our_words(self.folder):
                 self._txn = self._env.begin(write=True)
+                self._thread = threading.get_ident()
         return self._txn
 
     def database(self, name: str) -> Any:
@@ -159,7 +163,17 @@ class Environment:
             txn.commit()
 
     def abort(self) -> None:
-        """Back to what was committed last."""
+        """Back to what was committed last.
+
+        Only the thread that began a write transaction can end it: its lock lies in the file's map and in a
+        list of that thread, and an entry that is unmapped but still listed ends the process some time later.
+        """
+        if self._txn is not None and self._thread != threading.get_ident():
+            raise StateError(
+                "other-thread",
+                "a task's state is closed in another thread than the one that used it",
+                "this is a bug: report it",
+            )
         if self._txn is not None:
             txn, self._txn = self._txn, None
             self.turn += 1
@@ -171,7 +185,7 @@ class Environment:
         if self.folder in _open_here:
             self.abort()
             self._env.close()
-            _open_here.discard(self.folder)
+            del _open_here[self.folder]
 
     def _check_undamaged(self) -> None:
         """One in which a damaged row was found before is not trusted again."""
@@ -239,6 +253,11 @@ def _check_whole(folder: Path, env: Any) -> None:
     wanted = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     if (folder / "data.mdb").stat().st_size < wanted:
         raise StateError("corrupt-state", "the state's file is cut short", "it is rebuilt from the log")
+
+
+def open_here() -> list[Path]:
+    """The environments that this process holds."""
+    return list(_open_here)
 
 
 def is_open_here(folder: Path) -> bool:

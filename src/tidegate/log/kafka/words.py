@@ -81,7 +81,7 @@ _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
         "compare the clocks of this host and the broker, or raise message.timestamp.after.max.ms",
     ),
     (
-        (KafkaError.INVALID_RECORD,),
+        (KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD),
         "record-refused",
         "a compacted topic takes no record without key; a topic may have a timestamp limit",
     ),

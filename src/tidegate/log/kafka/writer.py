@@ -57,6 +57,7 @@ class KafkaWriter:
         self._next: dict[TopicPartition, int] = {}
         self._touched: set[TopicPartition] = set()
         self._refused: KafkaError | None = None
+        self._refused_by = ""
         settings = {**DEFAULTS, "transactional.id": writer_id}
         self._producer: Producer = clients.producer(settings)
         # After the transaction's own time the broker has decided, and a new writer learns how.
@@ -130,7 +131,7 @@ class KafkaWriter:
         if error is None:
             self._next[partition] = (message.offset() or 0) + 1
         elif self._refused is None:
-            self._refused = error
+            self._refused, self._refused_by = error, partition.topic
 
     def _insist(self, call: Callable[[float], T], what: str, seconds: float) -> None:
         """Again and again while librdkafka says that this helps."""
@@ -170,7 +171,9 @@ class KafkaWriter:
         return error
 
     def _told(self, error: KafkaError, doing: str) -> LogError:
-        return in_words(error, doing, self._id)
+        told = in_words(error, doing, self._id)
+        told.topic = self._refused_by
+        return told
 
     def _give_up(self, error: KafkaError) -> None:
         if error.txn_requires_abort():
