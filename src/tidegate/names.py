@@ -75,6 +75,11 @@ def repartition(app: str, name: str, born: int = 1) -> str:
     return _internal(app, name, born, "repartition")
 
 
+def gate(app: str, name: str, what: str) -> str:
+    """A topic of a gate: its status, trigger, admitted or audit."""
+    return _topic(app, f"{app}-{check_name('gate', name)}-{what}")
+
+
 def staging(app: str, topic: str, generation: int) -> str:
     """Where the rows of a table topic wait while a generation is recalculated."""
     check_name("topic", topic)

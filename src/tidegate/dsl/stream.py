@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, overload
 
 import pyarrow as pa
 
+from tidegate.dsl.gate import GateOptions, OnFull, add_gate
+from tidegate.dsl.location import here
 from tidegate.dsl.plan import Plan
 from tidegate.dsl.processor import Context
 from tidegate.dsl.table import Table
@@ -16,7 +18,7 @@ from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.stores import key_value
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import Kind, Node, OnError
+from tidegate.topology.node import Kind, Node, OnError, mistake
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -251,6 +253,42 @@ class Stream(Generic[K, V]):
         context = arguments_of(step, 2 if isinstance(step, type) else 1, Context)
         key, value = context or (UNKNOWN, UNKNOWN)
         return Stream(self._plan, node.id, key, value, rekeyed=True)
+
+    def gate(
+        self,
+        name: str,
+        *,
+        status: str | None = None,
+        trigger: str | None = None,
+        admitted: str | None = None,
+        audit: str | None = None,
+        max_held: int | None = None,
+        on_full: OnFull = "hold",
+        drain_chunk: int = 1000,
+    ) -> Stream[K, V]:
+        """Events of paused keys wait here, on disk, in their order; all others pass, through a topic of its
+        own. The topics are `<app>-<name>-status`, `-trigger`, `-admitted` and `-audit` unless named.
+
+        When more than `max_held` events of a key wait, they go on waiting, and that is counted, or with
+        `on_full="dead-letter"` those that come then are dead letters. A key that is resumed gets at most
+        `drain_chunk` events out in each commit.
+        """
+        plan = self._plan
+        key, value = (
+            plan.serde(Kind.GATE, name, f"the gate must write its {part}", kind, _ANNOTATE)
+            for part, kind in (("key", self._key), ("value", self._value))
+        )
+        topics = {"status": status, "trigger": trigger, "admitted": admitted, "audit": audit}
+        options = GateOptions(max_held, on_full, drain_chunk, topics)
+        if self._rekeyed:
+            raise mistake(
+                "not-where-its-key-belongs",
+                Node(-1, Kind.GATE, (self._node,), here(), name),
+                "the key was changed before it, so events of one key may lie in several partitions",
+                "use group_by(name, function) in place of select_key, or repartition(name) before it",
+            )
+        behind = add_gate(plan, self._node, name, key, value, options)
+        return Stream(plan, behind.id, self._key, self._value)
 
     def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None:
         """Write to a topic: the topic says whether it holds history or rows."""

@@ -51,7 +51,7 @@ def batch_steps(topology: Topology, subtopology: Subtopology, host: BatchHost) -
     if len(subtopology.inputs) != 1:
         return None
     node = topology.nodes[subtopology.inputs[0]]
-    if node.kind not in (Kind.SOURCE, Kind.REPARTITION, Kind.FRAME):
+    if node.kind not in (Kind.SOURCE, Kind.REPARTITION, Kind.FRAME, Kind.ADMITTED):
         return None
     steps: list[Step] = []
     while children := topology.children(node.id):

@@ -7,9 +7,10 @@ from typing import Any
 
 from tidegate.runtime import sinks, stateful_steps, stateless_steps, table_steps
 from tidegate.runtime.context import Handler, Host, StepContext
+from tidegate.runtime.gates import Gates
 from tidegate.runtime.step import Getter, R
 from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.topology.node import COMMANDS, INTERNAL, Kind, Node
 
 Maker = Callable[["TaskChain", Node], Handler]
 
@@ -36,12 +37,14 @@ MAKERS: Mapping[Kind, Maker] = {
 class TaskChain:
     """The compiled subtopology of one task. `inputs` takes records by the node that reads them."""
 
-    def __init__(self, topology: Topology, subtopology: Subtopology, host: Host) -> None:
+    def __init__(self, topology: Topology, subtopology: Subtopology, host: Host, gates: Gates) -> None:
         self.topology = topology
+        self._gates = gates
         self.host = host
         self._handlers: dict[tuple[int, int], Handler] = {}
         self._steps: list[tuple[Any, StepContext]] = []
-        self.inputs = {node: self._input(topology.nodes[node]) for node in subtopology.inputs}
+        read = (topology.nodes[node] for node in subtopology.inputs)
+        self.inputs = {node.id: self._input(node) for node in read if node.kind not in COMMANDS}
 
     def init(self) -> None:
         """Tell the steps that are classes that they begin."""
@@ -87,6 +90,8 @@ class TaskChain:
     def _made(self, node: Node, parent: int) -> Handler:
         if node.kind in INTERNAL:
             return sinks.internal_sink(self, node)
+        if node.kind is Kind.GATE:
+            return self._gates.handler(node)
         if node.kind is Kind.JOIN:
             return stateful_steps.join(self, node, parent)
         if node.kind is Kind.TABLE_JOIN:

@@ -4,12 +4,15 @@ A record is taken only when every source partition shows its head or is at its e
 (timestamp, topic, offset). Live, the end is the committed end as of the last poll. Strict, for replays, it is
 an offset pinned beforehand: the order then depends on the records alone, never on when they were fetched.
 A strict task takes an internal partition in the order that `sorted_partition` gives it.
+
+Partitions of commands are not merged. No record is taken before they were read as far as was asked for, and
+they come by their own way.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -39,6 +42,7 @@ class Merge:
         positions: Mapping[TopicPartition, int],
         pinned: Mapping[TopicPartition, int] | None,
         internal: Mapping[TopicPartition, int] | None = None,
+        commands: Collection[TopicPartition] = (),
     ) -> None:
         """`internal` gives the starts of the internal partitions that are to be sorted below their pins."""
         to_sort = internal or {}
@@ -49,9 +53,18 @@ class Merge:
             else _Buffer(partition)
             for partition, position in positions.items()
         }
-        self._only = next(iter(self._buffers.values())) if len(self._buffers) == 1 else None
+        self._merged = {one: buffer for one, buffer in self._buffers.items() if one not in commands}
+        self._commands = {one: buffer for one, buffer in self._buffers.items() if one in commands}
+        self._awaited = dict.fromkeys(self._commands, 0)
+        self._only = next(iter(self._merged.values())) if len(self._merged) == 1 else None
         self._ended: set[TopicPartition] = set()
         self._pinned = dict(pinned) if pinned is not None else None
+
+    @property
+    def only(self) -> TopicPartition:
+        """The partition of a task that reads one, commands aside."""
+        [partition] = self._merged
+        return partition
 
     @property
     def buffered(self) -> int:
@@ -74,13 +87,35 @@ class Merge:
         """The partitions that the last poll saw at their committed end; the others are not any more."""
         self._ended = set(partitions)
 
+    def await_commands(self, ends: Mapping[TopicPartition, int]) -> None:
+        """No record is taken before the commands below these offsets were read."""
+        if self._pinned is None:
+            self._awaited.update((one, end) for one, end in ends.items() if one in self._commands)
+
+    def stands(self, partition: TopicPartition, position: int) -> None:
+        """A reader of commands stands there: what lies before, if anything, was fed."""
+        self._fetched[partition] = max(self._fetched[partition], position)
+
+    def behind(self) -> bool:
+        """Whether commands have to be read before the next record."""
+        if self._pinned is not None:
+            return not all(self._finished(partition) for partition in self._commands)
+        return any(self._fetched[partition] < end for partition, end in self._awaited.items())
+
+    def command(self, partition: TopicPartition) -> RawRecord | None:
+        """The next command of a partition; it stays until it is taken."""
+        return self._commands[partition].head()
+
+    def take_command(self, partition: TopicPartition) -> None:
+        self._commands[partition].pop()
+
     def take(self) -> RawRecord | None:
         """The next record, or None if it is not known yet which that is."""
         if self._only is not None:
             return self._only.take()
         best: _Buffer | None = None
         place: tuple[int, str, int] | None = None
-        for partition, buffer in self._buffers.items():
+        for partition, buffer in self._merged.items():
             head = buffer.head()
             if head is None:
                 if not self._finished(partition):
@@ -94,7 +129,7 @@ class Merge:
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
         """The next records as they were read, at most `limit`: for a task with one source partition, which
         takes batches only."""
-        [buffer] = self._buffers.values()
+        [buffer] = self._merged.values()
         return buffer.take_batch(limit)
 
     def done(self) -> bool:
@@ -111,8 +146,8 @@ class Merge:
 
     def hungry(self) -> bool:
         """Whether some partition shows no head and is not known to be at its end."""
-        return any(
-            not buffer and not self._finished(partition) for partition, buffer in self._buffers.items()
+        return self.behind() or any(
+            not buffer and not self._finished(partition) for partition, buffer in self._merged.items()
         )
 
     def _finished(self, partition: TopicPartition) -> bool:

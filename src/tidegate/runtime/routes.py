@@ -33,14 +33,16 @@ class Routes:
             return found
 
     def open(self, subtopology: Subtopology) -> list[Route]:
-        """Look up all that nodes of the subtopology write to. The internal topics among it."""
+        """Look up all that nodes of the subtopology write to. The internal topics among it that nobody else
+        reads: what a gate admits is for others, too."""
         mine = set(subtopology.nodes)
         nodes = self._setting.topology.nodes.values()
         written = [node for node in nodes if not mine.isdisjoint(node.parents)]
         for node in written:
             if node.kind in SINKS:
                 self.of(node)
-        return [route for node in written if node.kind in INTERNAL and (route := self.of(node)) is not None]
+        told = [node for node in written if node.kind in INTERNAL and node.kind is not Kind.ADMITTED]
+        return [route for node in told if (route := self.of(node)) is not None]
 
     def _found(self, node: Node) -> Route | None:
         topic = self._setting.topic_of(node)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.errors import LogError, TidegateError
+from tidegate.gate.formats import Held
 from tidegate.log.positions import Position, TaskId
 from tidegate.record import Record
 from tidegate.runtime.merge import RawRecord
-from tidegate.runtime.on_error import dead_letter_headers
+from tidegate.runtime.on_error import by_the_record, dead_letter_headers
 from tidegate.runtime.origin import origin_header
 from tidegate.runtime.outputs import Outputs
 from tidegate.runtime.routes import Route, Routes
@@ -17,6 +18,7 @@ from tidegate.runtime.time_only import MARK, TimeTeller
 from tidegate.state.moment import Moment
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import Node
+from tidegate.types import TopicPartition
 
 NOWHERE = "-"  # where outputs of timers come from
 
@@ -33,7 +35,7 @@ class Sender:
         self.refusal: LogError | None = None
         """Why the log refused the record in work."""
         self._setting = setting
-        self._moment = moment
+        self.moment = moment
         self._routes = Routes(setting, self.outputs)
         self._teller = TimeTeller([], -1, 0)
         self._sequence = 0
@@ -65,6 +67,37 @@ class Sender:
         headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
         self.outputs.add(target, key, value, record.timestamp, headers, self.checked_at)
 
+    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
+        """An event that was held, as from where it once came. One that the topic does not take any more is a
+        dead letter: nobody waits for it."""
+        found = self._routes.of(node)
+        if found is None:
+            return
+        target, owner = found
+        self._sequence += 1
+        origin = origin_header(held.place, self.name, self._sequence, max(held.time, 0))
+        headers = (*held.headers, owner, origin)
+        try:
+            self.outputs.add(target, key, held.value, held.timestamp, headers, self.checked_at)
+        except LogError as error:
+            if not by_the_record(error):
+                raise
+            topic, partition, offset = held.place.rsplit("/", 2) if "/" in held.place else ("-", 0, 0)
+            at = TopicPartition(topic, int(partition))
+            raw = RawRecord(at, int(offset), held.timestamp, key, held.value, held.headers)
+            self.dead_letter(raw, error, self.checked_at)
+
+    def in_work(self) -> RawRecord:
+        """The record in work."""
+        assert self.record is not None  # noqa: S101 - the task says which
+        return self.record
+
+    def where(self) -> str:
+        """The place of the record in work."""
+        if not self.place and self.record is not None:
+            self.place = f"{self.record.partition}/{self.record.offset}"
+        return self.place
+
     def fail_if_refused(self, topic: str = "") -> None:
         """Where the record in work was refused by that topic; else at its end."""
         if self.refusal is not None and topic in {"", self.refusal.topic}:
@@ -78,7 +111,7 @@ class Sender:
     def tell_time(self, now: int, *, at_once: bool) -> bool:
         """Time-only records to the partitions behind that were not told the stream time. Whether any."""
         told = False
-        time = self._moment.stream_time
+        time = self.moment.stream_time
         for target, owner, partition in self._teller.due(time, now, at_once=at_once):
             self.place, told = NOWHERE, True
             self.outputs.add_to(target, partition, time, (owner, self._origin(), MARK), now)
@@ -103,6 +136,4 @@ class Sender:
 
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1
-        if not self.place and self.record is not None:
-            self.place = f"{self.record.partition}/{self.record.offset}"
-        return origin_header(self.place, self.name, self._sequence, max(self._moment.stream_time, 0))
+        return origin_header(self.where(), self.name, self._sequence, max(self.moment.stream_time, 0))

@@ -9,9 +9,10 @@ from tidegate.clock import Clock
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
 from tidegate.runtime.modes import Mode
-from tidegate.topology.graph import Topology
+from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest
-from tidegate.topology.node import INTERNAL, Node
+from tidegate.topology.node import COMMANDS, INTERNAL, Node
+from tidegate.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,13 @@ class Setting:
         if node.topic is None:
             raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
         return node.topic.name
+
+    def inputs(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
+        """The source partitions that a task of the subtopology reads."""
+        nodes = (self.topology.nodes[node] for node in subtopology.inputs)
+        return [TopicPartition(self.topic_of(node), partition) for node in nodes]
+
+    def commands(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
+        """Those of them whose records are commands."""
+        nodes = (self.topology.nodes[node] for node in subtopology.inputs)
+        return [TopicPartition(self.topic_of(node), partition) for node in nodes if node.kind in COMMANDS]

@@ -120,7 +120,9 @@ class Slot:
     def drained(self) -> bool:
         """Whether every task runs, and has taken everything that is committed now. A log may bring records
         some time after they were asked for: to have got none says nothing."""
-        if self._restoring or any(task.merge.buffered for task in self._running.values()):
+        if self._restoring or any(
+            task.merge.buffered or task.gates.busy() for task in self._running.values()
+        ):
             return False
         ends = self._log.ends(self._owners) if self._owners else {}
         return all(
@@ -220,9 +222,23 @@ class Slot:
         fetched = self._reader.poll(wait)
         for batch in fetched:
             self._owners[batch.partition].feed(batch)
+        self._look_for_commands(self._reader)
         for task in self._running.values():
             task.merge.ended(partition for partition in task.partitions() if self._reader.at_end(partition))
         return len(fetched)
+
+    def _look_for_commands(self, reader: Reader) -> None:
+        """A pause that is committed now holds the next event: the ends of the commands are asked for once in
+        each turn that has something to pass, and read up to before it passes."""
+        gated = [task for task in self._running.values() if task.gates]
+        for task in gated:
+            for partition in task.commands():
+                task.merge.stands(partition, reader.position(partition))
+        asking = [task for task in gated if task.merge.buffered or task.gates.busy()]
+        if asking:
+            ends = self._log.ends([partition for task in asking for partition in task.commands()])
+            for task in asking:
+                task.merge.await_commands(ends)
 
     def _pause(self) -> bool:
         """With enough in memory only partitions are read that show no head: others may have to wait for it.

@@ -22,20 +22,26 @@ from tidegate.topology.node import INTERNAL, Kind, Node
 class Source:
     """One input node in one task."""
 
-    def __init__(self, node: Node, handler: Handler, default_policy: str, *, inner_policies: bool) -> None:
+    def __init__(
+        self, node: Node, handler: Handler, default_policy: str, *, inner_policies: bool, raw: bool = False
+    ) -> None:
         self.handler = handler
         self.policy = node.on_error or default_policy
         self.internal = node.kind in INTERNAL
+        self.raw: bool = raw
+        """Whether only a gate sees the records, and as they were read."""
         self.inner_policies = inner_policies
         self._node = node
         self._decode_key, self._decode_value = _decoders(node)
-        has_time = node.topic is not None and node.topic.timestamp is not None
-        self._event_time = node.topic.event_time if node.topic is not None and has_time else None
+        timed = node.options.get("event_time_of", node.topic)
+        self._event_time = None if timed is None or timed.timestamp is None else timed.event_time
         self._value_serde = None if node.kind is Kind.TABLE_GROUP else _serdes(node)[1]
 
     def decode(self, raw: RawRecord) -> Record[Any, Any]:
         """The record with its types. Our own headers are not the record's: they stay behind."""
         (topic, partition), offset, timestamp, key, data, headers = raw
+        if self.raw:
+            return Record(key, data, timestamp, (), topic, partition, offset)
         value = self._decode_value(data)
         if self._event_time is not None:
             timestamp = self._event_time(value, timestamp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -33,10 +34,9 @@ from tidegate.state.protocol import RestoreListener
 from tidegate.topics import TopicBase
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest, make_manifest, partition_counts
-from tidegate.topology.node import Kind
+from tidegate.topology.node import COMMANDS, Kind
 from tidegate.types import TopicPartition
 
-SOURCES = (Kind.SOURCE, Kind.TABLE)
 SMALL_BATCH = 100
 """Where a count costs the same either way: a whole batch takes about 1.5 ms however few records it has."""
 REPARTITION_CONFIG = {
@@ -182,7 +182,8 @@ class Run:
                 if builder.name not in registered:
                     registered.add(builder.name)
                     state.register(builder, self.manifest.stores[builder.name].changelog)
-        return StreamTask(self.setting, sub, task, state, pinned)
+        ends = partial(self.log.ends, committed=False)
+        return StreamTask(self.setting, sub, task, state, pinned, ends)
 
     def append_first_positions(self, driver: Writer) -> None:
         """Start offsets for tasks that have no position yet. From then on a missing one is an error."""
@@ -228,21 +229,22 @@ def prepare(
 ) -> Run:
     """Build the app, and create or check everything that it needs in the log."""
     topology = app.build()
-    declared = {node.topic.name: node for node in topology.nodes.values() if node.topic is not None}
     if not create_sources:
         check_sources(log, topology)
-    infos = {
-        name: _declared(log, node.topic, partitions)
-        for name, node in declared.items()
-        if node.topic is not None
-    }
+    infos = _declared_topics(topology, log, partitions)
     counts_of_topics = {name: info.partitions for name, info in infos.items()}
     manifest = _manifest(topology, log, counts_of_topics, clock)
     counts = partition_counts(topology, counts_of_topics)
     largest = max(info.setting("max.message.bytes") for info in infos.values())
     for name, topic in manifest.internal.items():
         config = {**REPARTITION_CONFIG, "max.message.bytes": str(largest + (64 << 10))}
-        infos[topic] = log.create(TopicSpec(topic, manifest.internal_partitions[name], config))
+        count = manifest.internal_partitions[name]
+        if topic in manifest.purged():
+            infos[topic] = log.create(TopicSpec(topic, count, config))
+        else:
+            infos[topic] = ensure_topic(
+                log, topic, table=False, partitions=count, default=count, config=config
+            )
     _create_changelogs(topology, manifest, log, counts, largest)
     log.create(positions_topic(topology.app))
     log.create(status_topic(topology.app))
@@ -291,12 +293,29 @@ def find_manifest(log: Log, app: str) -> Manifest | None:
 def check_sources(log: Log, topology: Topology) -> None:
     """Raise for a source topic that is not there."""
     for node in topology.nodes.values():
-        if node.kind in SOURCES and node.topic is not None and find_topic(log, node.topic.name) is None:
+        reads = node.kind in (Kind.SOURCE, Kind.TABLE)
+        if reads and node.topic is not None and find_topic(log, node.topic.name) is None:
             raise ConfigError(
                 "no-such-topic",
                 f"the source topic {node.topic.name!r} is not there",
                 f"tidegate topics create {node.topic.name}",
             )
+
+
+def _declared_topics(topology: Topology, log: Log, partitions: int) -> dict[str, TopicInfo]:
+    """All that the app names. Those of a gate have as many partitions as its events, so they come last."""
+    nodes = [(node, node.topic) for node in topology.nodes.values() if node.topic is not None]
+    of_gates = {node.id: node for node, _ in nodes if node.kind in COMMANDS or "gate" in node.options}
+    infos = {
+        topic.name: _declared(log, topic, partitions) for node, topic in nodes if node.id not in of_gates
+    }
+    counts = partition_counts(topology, {name: info.partitions for name, info in infos.items()})
+    home = {node: sub for sub in topology.subtopologies() for node in sub.nodes}
+    for node, topic in nodes:
+        if node.id in of_gates:
+            count = counts[home[node.id].component, home[node.id].number]
+            infos[topic.name] = _declared(log, topic, count)
+    return infos
 
 
 def _declared(log: Log, topic: TopicBase[object, object], partitions: int) -> TopicInfo:

@@ -10,7 +10,7 @@ goes on from the committed position.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,7 +18,9 @@ from tidegate.errors import LogError, StateError, TidegateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
 from tidegate.runtime.chain import TaskChain
-from tidegate.runtime.key_timers import KeyCalls
+from tidegate.runtime.clockwork import Clockwork
+from tidegate.runtime.gate_batches import GateBatches
+from tidegate.runtime.gates import Gates
 from tidegate.runtime.merge import Merge, RawRecord, raw_records
 from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.on_error import (
@@ -34,17 +36,19 @@ from tidegate.runtime.setting import Setting
 from tidegate.runtime.source import Source
 from tidegate.runtime.standing import Standing
 from tidegate.runtime.time_only import any_time_only, is_time_only
-from tidegate.runtime.timers import Timer, Timers
+from tidegate.runtime.timers import Timer
 from tidegate.runtime.whole_batches import WholeBatches
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.key_timers import DUE_AT_ONCE
 from tidegate.state.manager import StateManager
-from tidegate.topology.graph import Subtopology
+from tidegate.topology.graph import Subtopology, feeds_gates_only
 from tidegate.types import TopicPartition
 
 __all__ = ["Setting", "StreamTask"]
 
 BATCH_TURNS = 10
+T = TypeVar("T")
+Ends = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 class StreamTask:
@@ -57,8 +61,11 @@ class StreamTask:
         task: TaskId,
         state: StateManager,
         pinned: Mapping[TopicPartition, int] | None = None,
+        ends: Ends = lambda _: {},
     ) -> None:
+        """`ends` asks the log how far partitions go, with what is not committed yet."""
         self.id = task
+        self.partition = task.partition
         self.state = state
         self.skipped = 0
         self.batches_taken_apart = 0
@@ -71,36 +78,40 @@ class StreamTask:
         self._subtopology = subtopology
         self._pinned = pinned
         self._sender = sender = Sender(setting, task, state.moment)
+        self.gates = Gates(setting.topology, self, sender, task.generation)
+        self._ends = ends
+        self.keep = state.end_record
         self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers
-        self._timers = Timers()
-        self._key_calls = KeyCalls()
+        self._clockwork = Clockwork(task)
         self._at: Standing | None = None
-        self._next: dict[TopicPartition, int] = {}
+        self.next: dict[TopicPartition, int] = {}
+        """The offset behind what was taken of each source partition."""
         self._times: dict[TopicPartition, int] = {}
         self._moved = False
-        self._timers_left = False
         self._chain: TaskChain | None = None
         self._sources: dict[str, Source] = {}
         self._merge: Merge | None = None
-        self._whole: WholeBatches | None = None
+        self._whole: WholeBatches | GateBatches | None = None
 
     # --- life -----------------------------------------------------------------------------------------
 
     def partitions(self) -> list[TopicPartition]:
         """The source partitions that this task reads."""
-        nodes = self._setting.topology.nodes
-        return [
-            TopicPartition(self._setting.topic_of(nodes[node]), self.id.partition)
-            for node in self._subtopology.inputs
-        ]
+        return self._setting.inputs(self._subtopology, self.id.partition)
+
+    def commands(self) -> list[TopicPartition]:
+        """Those of them whose records are commands."""
+        return self._setting.commands(self._subtopology, self.id.partition)
 
     def start(self, position: Position) -> None:
         """Begin to run, with everything restored to this position."""
         internal = self._setting.manifest.internal.values()
         at = Standing(self.id, self.partitions(), position, self._pinned)
-        self._at, self._next, self._times = at, at.next, at.times
+        self._at, self.next, self._times = at, at.next, at.times
         self.state.moment.stream_time = at.stream_time
-        self._merge = Merge(at.next, self._pinned, at.to_sort(internal, self._setting.topics))
+        to_sort = at.to_sort(internal, self._setting.topics)
+        self._merge = Merge(at.next, self._pinned, to_sort, self.commands())
+        self._merge.await_commands(self._ends(self.commands()))
         takes = takes_records(self._setting.mode)
         self._sender.checked_at = self._setting.clock.now()
         self._sender.start(position, self._subtopology if takes else None)
@@ -109,12 +120,17 @@ class StreamTask:
 
     def _build(self) -> None:
         """The steps as functions, and what they begin with."""
-        chain, sender = TaskChain(self._setting.topology, self._subtopology, self), self._sender
+        sender = self._sender
+        chain = TaskChain(self._setting.topology, self._subtopology, self, self.gates)
         nodes = self._setting.topology.nodes
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
             self._sources[self._setting.topic_of(nodes[node])] = Source(
-                nodes[node], handler, self._setting.on_error, inner_policies=inner
+                nodes[node],
+                handler,
+                self._setting.on_error,
+                inner_policies=inner,
+                raw=feeds_gates_only(self._setting.topology, nodes[node]),
             )
         self._chain = chain
         if self._setting.batches and len(self._sources) == 1:
@@ -122,6 +138,8 @@ class StreamTask:
             self._whole = WholeBatches.of(
                 self._setting.topology, self._subtopology, source, self, sender.outputs, sender.name
             )
+            if source.raw and len(self.gates.all) == 1:
+                self._whole = GateBatches(self.gates.all[0], sender)
         try:
             chain.init()
         except TidegateError:
@@ -146,15 +164,16 @@ class StreamTask:
 
     @property
     def merge(self) -> Merge:
-        if self._merge is None:
-            raise StateError("not-open", f"{self.id} does not run", "start it first")
-        return self._merge
+        return self._begun(self._merge)
 
     @property
     def at(self) -> Standing:
-        if self._at is None:
+        return self._begun(self._at)
+
+    def _begun(self, part: T | None) -> T:
+        if part is None:
             raise StateError("not-open", f"{self.id} does not run", "start it first")
-        return self._at
+        return part
 
     def read_from(self) -> dict[TopicPartition, int]:
         """Where a reader for this task begins."""
@@ -162,7 +181,7 @@ class StreamTask:
 
     def purged(self) -> list[TopicPartition]:
         """What of internal topics nobody else reads, so that it can go behind this task's position."""
-        return self.at.purged(self._setting.manifest.internal.values())
+        return self.at.purged(self._setting.manifest.purged())
 
     def feed(self, fetched: Fetched) -> None:
         self.merge.feed(fetched)
@@ -177,33 +196,34 @@ class StreamTask:
         if not takes_records(self._setting.mode):
             return 0
         self._sender.checked_at = self._setting.clock.now()
+        if self.gates and not self._follow_commands():
+            return 0
         if self._whole is not None:
             batch = merge.take_batch(BATCH_TURNS * limit)
             if batch is not None:
                 self._process_batch(self._whole, batch)
             return 0 if batch is None else batch.num_rows
-        keyed = bool(self._key_calls)
-        fired = self._fire(DUE_AT_ONCE) if keyed else 0
+        keyed = bool(self._clockwork.keyed)
+        fired = self.fire(DUE_AT_ONCE) if keyed else 0
         for done in range(limit):
             raw = None if fired >= DUE_AT_ONCE else merge.take()
             if raw is None:
                 return done + fired
             self._process(raw)
-            if keyed or self._timers:
-                fired += self._fire(DUE_AT_ONCE - fired)
+            if keyed or self._clockwork.timers:
+                fired += self.fire(DUE_AT_ONCE - fired)
         return limit + fired
 
     def run_with_care(self, limit: int) -> int:
         """As `run`, but record by record, and with no timers: what they send is no record's fault. The caller
         fires them before it takes more."""
         self._sender.checked_at = self._setting.clock.now()
-        if self._timers_left:
+        if self._clockwork.left or (self.gates and not self._follow_commands()):
             return 0
         if self._whole is not None:
             batch = self.merge.take_batch(limit)
             if batch is not None:
-                [partition] = self._next
-                self._one_by_one(partition, batch)
+                self._one_by_one(self.merge.only, batch)
             return 0 if batch is None else batch.num_rows
         for done in range(limit):
             raw = self.merge.take()
@@ -218,31 +238,20 @@ class StreamTask:
         record = self._sender.record
         return None if record is None else (record.partition, record.offset)
 
-    @property
-    def next(self) -> Mapping[TopicPartition, int]:
-        """The offset behind what was taken of each source partition."""
-        return self._next
-
-    def fire(self) -> None:
+    def fire(self, limit: int = DUE_AT_ONCE) -> int:
         """Call the timers that are due; of those of keys some, if there are many: `run` goes on with them."""
-        self._fire(DUE_AT_ONCE)
-
-    def _fire(self, limit: int) -> int:
         wall = self.stream_time if self.replaying else self._setting.clock.now()
         self._sender.place = NOWHERE
-        try:
-            for timer, now in self._timers.due(self.stream_time, wall):
-                if not timer.cancelled:
-                    self._moved = True
-                    timer.fire(now)
-            fired = self._key_calls.fire(self.stream_time, wall, limit) if self._key_calls else 0
-        except TidegateError:
-            raise
-        except Exception as error:
-            raise in_user_code(error, f"{self.id}, a timer: ", self.id.generation) from error
-        self._moved |= fired > 0
-        self._timers_left = fired >= limit
+        fired, called = self._clockwork.fire(self.stream_time, wall, limit)
+        self._moved |= called
+        if self.gates and self._follow_commands():
+            self._moved |= self.gates.work()
         return fired
+
+    def _follow_commands(self) -> bool:
+        """Take the commands that are there. Whether records may be taken now."""
+        self.gates.follow(self.merge, lambda partition: self._ends([partition])[partition])
+        return not self.merge.behind()
 
     def _process(self, raw: RawRecord) -> None:
         source = self._sources[raw.partition.topic]
@@ -250,11 +259,11 @@ class StreamTask:
         sender.record, sender.place = raw, ""
         if source.internal and is_time_only(raw.headers):
             self._pass_time(raw, raw.timestamp, internal=True)
-            self._passed(raw)
+            self.passed(raw)
             return
         apart = self._skips or source.policy != "stop" or source.inner_policies
         if apart:
-            self._begin()
+            self.begin()
         sender.refusal = self.refused.get((raw.partition, raw.offset)) if self.refused else None
         try:
             record = source.decode(raw)
@@ -268,40 +277,40 @@ class StreamTask:
             policy = "skip" if self._skips else policy_of(error, source.policy)
             if policy == "stop" or not apart:
                 raise told from error
-            self._take_back()
+            self.take_back()
             self.skipped += 1
             if policy == "dead-letter" and writes_dead_letters(self._setting.mode):
                 sender.dead_letter(raw, told, self.now())
         else:
             if apart:
                 self.state.end_record()
-        self._passed(raw)
+        self.passed(raw)
 
-    def _passed(self, raw: RawRecord) -> None:
+    def passed(self, raw: RawRecord) -> None:
         self._sender.refusal = None
-        self._next[raw.partition] = raw.offset + 1
+        self.next[raw.partition] = raw.offset + 1
         self.taken += 1
         self._moved = True
 
-    def _process_batch(self, whole: WholeBatches, batch: pa.RecordBatch) -> None:
+    def _process_batch(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
         """All at once; one by one if they are few, one fails, or one only tells the time."""
-        [partition] = self._next
+        partition = self.merge.only
         small = batch.num_rows < self._setting.small_batch
         if small or (self._sources[partition.topic].internal and any_time_only(batch.column(4))):
             self._one_by_one(partition, batch)
             return
-        self._begin()
+        self.begin()
         try:
             time, timestamp = whole.run(partition, batch, self._times[partition], self._sender.checked_at)
         except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
-            self._take_back()
+            self.take_back()
             self.batches_taken_apart += 1
             self._one_by_one(partition, batch)
             return
         self.state.end_record()
         self._times[partition] = self.state.moment.stream_time = time
         self.state.moment.timestamp = timestamp
-        self._next[partition] = batch.column(0)[-1].as_py() + 1
+        self.next[partition] = batch.column(0)[-1].as_py() + 1
         self.taken += batch.num_rows
         self._moved = True
 
@@ -316,27 +325,24 @@ class StreamTask:
             origin = origin_of(raw.headers)
             if origin is not None:
                 self._sender.place, at = origin.position, origin.time
-        moment = self.state.moment
-        moment.timestamp = timestamp
+        self.state.moment.timestamp = timestamp
         if at > self._times[raw.partition]:
             self._times[raw.partition] = at
-            moment.stream_time = max(moment.stream_time, at)
+            self.state.moment.stream_time = max(self.stream_time, at)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         self.state.begin_record()
         self._sender.begin_record()
-        self._timers.begin_record()
+        self.gates.begin_record()
+        self._clockwork.timers.begin_record()
 
-    def _take_back(self) -> None:
+    def take_back(self) -> None:
         self.state.take_back()
         self._sender.take_back()
-        self._timers.take_back()
+        self.gates.take_back()
+        self._clockwork.timers.take_back()
 
     # --- what its nodes see (Host) --------------------------------------------------------------------
-
-    @property
-    def partition(self) -> int:
-        return self.id.partition
 
     @property
     def stream_time(self) -> int:
@@ -353,11 +359,11 @@ class StreamTask:
         return self.state.store(builder)
 
     def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer:
-        return self._timers.schedule(every, call, by)
+        return self._clockwork.timers.schedule(every, call, by)
 
     def call_timers(self, timers: StoreBuilder[Any], call: Callable[[Any, int], None]) -> None:
         assert timers.clock is not None  # noqa: S101 - that makes it a store of timers
-        self._key_calls.add(self.state.store(timers), timers.clock, call)
+        self._clockwork.keyed.add(self.state.store(timers), timers.clock, call)
 
     # --- what a commit asks (Committable) -------------------------------------------------------------
 
@@ -366,7 +372,7 @@ class StreamTask:
         it once, at its end: nothing that it writes depends on when it commits."""
         now = self._setting.clock.now()
         strict = self._pinned is not None
-        if strict and (self._timers_left or not self.merge.done()):
+        if strict and (self._clockwork.left or not self.merge.done()):
             return
         self._moved |= self._sender.tell_time(now, at_once=strict)
 
@@ -386,5 +392,6 @@ class StreamTask:
     def committed(self, position: Position) -> None:
         self.at.committed(position)
         self._sender.outputs.clear()
+        self.gates.committed()
         self.taken = 0
         self._moved = False

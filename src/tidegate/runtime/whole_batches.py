@@ -54,7 +54,7 @@ class WholeBatches:
         self._task = task
         self._steps: list[Step] = []
         self._encoders: dict[int, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
-        self._batch: _Batch | None = None
+        self._batch: BatchInWork | None = None
         self._now = 0
 
     @classmethod
@@ -79,7 +79,8 @@ class WholeBatches:
         """All records through all steps. The stream time of the source partition, `before` until now, and
         the timestamp of the last record. Raises whatever a step raises; the caller takes all of it back."""
         columns = self._source.columns(batch)
-        self._batch = _Batch(partition, batch, columns.timestamps, before, internal=self._source.internal)
+        internal = self._source.internal
+        self._batch = BatchInWork(partition, batch, columns.timestamps, before, internal=internal)
         self._now = now
         for step in self._steps:
             columns = step(columns)
@@ -115,7 +116,7 @@ class WholeBatches:
         self._outputs.add_batch(target, keys, columns.keys.numbers, made, self._now)
 
 
-class _Batch:
+class BatchInWork:
     """The batch in work: what outputs need to know of the records that they come from."""
 
     def __init__(

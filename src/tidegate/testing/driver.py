@@ -25,21 +25,21 @@ from tidegate.clock import ManualClock
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.protocol import Log
-from tidegate.log.reads import read_between
-from tidegate.log.records import Headers, rows_of
+from tidegate.log.records import Headers
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run, prepare
+from tidegate.runtime.task import StreamTask
 from tidegate.runtime.time_only import is_time_only
 from tidegate.serde.registry_settings import use_registry
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
-from tidegate.testing.views import Discards, Outcome, StoreView, look_at
+from tidegate.testing.gates import GateView
+from tidegate.testing.views import Discards, Outcome, StoreView, all_records, look_at
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.node import Kind, OnError
-from tidegate.types import TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -224,8 +224,8 @@ class Driver:
             raise
         return busy
 
-    def _start(self) -> Run:
-        run = prepare(
+    def _prepared(self) -> Run:
+        return prepare(
             self._app,
             self.log,
             self.clock,
@@ -233,6 +233,9 @@ class Driver:
             on_error=self._on_error,
             batches=self._batches,
         )
+
+    def _start(self) -> Run:
+        run = self._prepared()
         self._open = run.slots(self._folder / self._host, self._slots, self._limits, self._listener)
         if self._spark is not None:
             from tidegate.spark.stages import open_stages  # the only place that needs Spark
@@ -244,6 +247,14 @@ class Driver:
     def _to_host(self, host: str | None) -> None:
         self._host = host or f"host-{self._hosts}"
         self._hosts += 1
+
+    def gate(self, name: str) -> GateView:
+        """A gate of the app. What it needs in the log is created; the next run reads what is wished for."""
+        run = self._run or self._prepared()
+        return GateView(name, run, self.log, self.clock, self._tasks)
+
+    def _tasks(self) -> list[StreamTask]:
+        return [task for slot in self._open for task in slot.tasks]
 
     # --- out ------------------------------------------------------------------------------------------
 
@@ -295,16 +306,7 @@ class Driver:
         """Records that failed under `on_error="dead-letter"`, as bytes, with the error in their headers. They
         may have no key and no value: whatever failed is kept."""
         topic = names.dead_letters(self._app.id)
-        if topic not in self.log.names():
-            return []
-        partitions = [TopicPartition(topic, number) for number in range(self.log.describe(topic).partitions)]
-        ends = self.log.ends(partitions)
-        return [
-            Record(row.key, row.value, row.timestamp, row.headers, *partition, row.offset)
-            for partition in partitions
-            for batch in read_between(self.log, partition, 0, ends[partition])
-            for row in rows_of(batch)
-        ]
+        return all_records(self.log, topic) if topic in self.log.names() else []
 
     def store(self, store: str | StoreBuilder[Any]) -> StoreView:
         """What the tasks' stores of this name hold, and what the changelog says. Run first."""
@@ -314,7 +316,7 @@ class Driver:
             raise ConfigError("no-such-store", f"the app has no store {name!r}", hint)
         if not self._open:
             raise ConfigError("not-running", "the driver does not run", "call run() first")
-        return look_at(name, [task for slot in self._open for task in slot.tasks], self.log)
+        return look_at(name, self._tasks(), self.log)
 
     def outcome(self) -> Outcome:
         """Everything that came of it, to be compared with another run. Run first."""

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.log.protocol import Log
-from tidegate.log.reads import fold
+from tidegate.log.reads import fold, read_between
+from tidegate.log.records import rows_of
+from tidegate.record import Record
 from tidegate.runtime.task import StreamTask
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.cached import CachedStore
 from tidegate.state.memory import MemoryStore
 from tidegate.state.protocol import QuietListener
+from tidegate.types import TopicPartition
 
 Rows = dict[Any, Any]
 
@@ -93,3 +96,15 @@ def _joined(parts: Iterable[Rows]) -> Rows:
             raise AssertionError(f"more than one task has the row of {next(iter(twice))!r}")
         rows |= part
     return rows
+
+
+def all_records(log: Log, topic: str) -> list[Record[bytes | None, bytes | None]]:
+    """Everything in a topic as bytes, partition by partition."""
+    partitions = [TopicPartition(topic, number) for number in range(log.describe(topic).partitions)]
+    ends = log.ends(partitions)
+    return [
+        Record(row.key, row.value, row.timestamp, row.headers, *partition, row.offset)
+        for partition in partitions
+        for batch in read_between(log, partition, 0, ends[partition])
+        for row in rows_of(batch)
+    ]

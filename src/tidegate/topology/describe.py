@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate import names
 from tidegate.topology.graph import Topology
+from tidegate.topology.manifest import internal_topic
 from tidegate.topology.node import INTERNAL, Node
 
 
@@ -99,7 +100,9 @@ def _line(topology: Topology, node: Node) -> str:
 
 
 def _topic(topology: Topology, node: Node) -> str:
-    return node.topic.name if node.topic is not None else names.repartition(topology.app, node.name)
+    if node.topic is not None:
+        return node.topic.name
+    return internal_topic(topology.app, node)
 
 
 def _escaped(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,17 @@ class Topology:
         home = {node: sub for sub in self.subtopologies() for node in sub.nodes}
         frames = (node for node in self.nodes.values() if node.kind is Kind.FRAME)
         return [(home[node.parents[0]], node) for node in frames]
+
+
+def feeds_gates_only(topology: Topology, node: Node) -> bool:
+    """Whether nobody but gates sees what the node gives, and nobody looks into it."""
+    if node.kind is Kind.SOURCE and (node.topic is None or node.topic.timestamp is not None):
+        return False
+    children = topology.children(node.id)
+    return bool(children) and all(
+        child.kind is Kind.GATE or (child.kind is Kind.MERGE and feeds_gates_only(topology, child))
+        for child in children
+    )
 
 
 def build_graph(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
@@ -132,7 +143,7 @@ def _in_order(nodes: Mapping[int, Node], parts: list[set[int]]) -> list[set[int]
 
 
 def _inputs(nodes: Mapping[int, Node], part: set[int]) -> tuple[int, ...]:
-    kinds = (Kind.SOURCE, Kind.TABLE, *INTERNAL)
+    kinds = (*SOURCES, *INTERNAL)
     return tuple(sorted(node for node in part if nodes[node].kind in kinds and _reads(nodes[node])))
 
 

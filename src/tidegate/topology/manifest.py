@@ -14,7 +14,7 @@ import msgspec
 from tidegate import names
 from tidegate.errors import ConfigError
 from tidegate.topology.graph import Topology
-from tidegate.topology.node import INTERNAL, Kind
+from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node
 
 FORMAT = 1
 
@@ -29,6 +29,16 @@ class StoreEntry(msgspec.Struct, frozen=True):
     role: str
     component: str
     born: int = 1
+
+
+class GateEntry(msgspec.Struct, frozen=True):
+    """The topics of a gate, and how many partitions all but the audit topic have."""
+
+    status: str
+    trigger: str
+    admitted: str
+    audit: str
+    partitions: int
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -46,7 +56,14 @@ class Manifest(msgspec.Struct, frozen=True):
     components: dict[str, list[list[str]]]
     """The labels of the nodes of each subtopology, by component."""
     settings: dict[str, Any] = {}
+    gates: dict[str, GateEntry] = {}
     format: int = FORMAT
+
+    def purged(self) -> list[str]:
+        """Internal topics that are kept for nobody but their readers. What a gate admitted is kept: replays
+        begin there."""
+        kept = {gate.admitted for gate in self.gates.values()}
+        return [topic for topic in self.internal.values() if topic not in kept]
 
 
 def make_manifest(topology: Topology, partitions: Mapping[str, int], generation: int = 1) -> Manifest:
@@ -54,9 +71,7 @@ def make_manifest(topology: Topology, partitions: Mapping[str, int], generation:
     nodes = topology.nodes
     counts = partition_counts(topology, partitions)
     internal = {
-        node.name: names.repartition(topology.app, node.name)
-        for node in nodes.values()
-        if node.kind in INTERNAL
+        node.name: internal_topic(topology.app, node) for node in nodes.values() if node.kind in INTERNAL
     }
     home = {node: sub for sub in topology.subtopologies() for node in sub.nodes}
     stores = {
@@ -77,7 +92,7 @@ def make_manifest(topology: Topology, partitions: Mapping[str, int], generation:
         sources={
             node.topic.name: partitions[node.topic.name]
             for node in nodes.values()
-            if node.topic and node.kind in (Kind.SOURCE, Kind.TABLE)
+            if node.topic and node.kind in SOURCES
         },
         sinks={
             node.topic.name: partitions[node.topic.name]
@@ -96,7 +111,20 @@ def make_manifest(topology: Topology, partitions: Mapping[str, int], generation:
             for component in topology.components
         },
         settings=dict(topology.settings),
+        gates={
+            node.name: GateEntry(
+                **node.options["topics"], partitions=counts[home[node.id].component, home[node.id].number]
+            )
+            for node in nodes.values()
+            if node.kind is Kind.GATE
+        },
     )
+
+
+def internal_topic(app: str, node: Node) -> str:
+    """The topic between two subtopologies."""
+    topic: str | None = node.options.get("admitted")
+    return names.repartition(app, node.name) if topic is None else topic
 
 
 def partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[tuple[str, int], int]:
@@ -104,7 +132,7 @@ def partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[
 
     An internal topic takes the count that the user asked for, else that of the other inputs beside it, else
     the largest of those that write to it. Where subtopologies write to each other in a circle, the one that
-    comes first does not wait for the others.
+    comes first does not wait for the others. A topic that is not there yet takes what the others have.
     """
     counts: dict[tuple[str, int], int] = {}
     nodes = topology.nodes
@@ -114,7 +142,8 @@ def partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[
         writers: list[int] = []
         for node in (nodes[number] for number in sub.inputs):
             if node.topic is not None:
-                fixed[node.label] = partitions[node.topic.name]
+                if node.topic.name in partitions:
+                    fixed[node.label] = partitions[node.topic.name]
             elif node.options.get("partitions"):
                 fixed[node.label] = node.options["partitions"]
             else:

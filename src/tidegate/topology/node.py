@@ -29,6 +29,10 @@ class Kind(StrEnum):
     BRANCH = "branch"
     REPARTITION = "repartition"
     FRAME = "frame"
+    GATE = "gate"
+    GATE_STATUS = "gate status"
+    GATE_TRIGGER = "gate trigger"
+    ADMITTED = "admitted"
     AGGREGATE = "aggregate"
     JOIN = "join"
     PROCESS = "process"
@@ -43,8 +47,11 @@ class Kind(StrEnum):
     TABLE_SINK = "table sink"
 
 
-INTERNAL = (Kind.REPARTITION, Kind.TABLE_GROUP, Kind.FRAME)
+INTERNAL = (Kind.REPARTITION, Kind.TABLE_GROUP, Kind.FRAME, Kind.ADMITTED)
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
+COMMANDS = (Kind.GATE_STATUS, Kind.GATE_TRIGGER)
+"""Sources that are not merged by time: all there is in them counts before the next record."""
+SOURCES = (Kind.SOURCE, Kind.TABLE, *COMMANDS)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

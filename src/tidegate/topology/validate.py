@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.topology.graph import Topology, build_graph
-from tidegate.topology.node import INTERNAL, Kind, Node, mistake
+from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node, mistake
 
 SINKS = (Kind.SINK, Kind.TABLE_SINK)
-SOURCES = (Kind.SOURCE, Kind.TABLE)
-STATEFUL = (Kind.AGGREGATE, Kind.TABLE_AGGREGATE, Kind.PROCESS, Kind.TABLE)
+STATEFUL = (Kind.AGGREGATE, Kind.TABLE_AGGREGATE, Kind.PROCESS, Kind.TABLE, Kind.GATE)
 EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, Kind.PEEK)
 
 

@@ -1,0 +1,123 @@
+"""What `stream.gate(name)` adds to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from tidegate import names
+from tidegate.dsl.plan import Plan
+from tidegate.errors import ConfigError
+from tidegate.gate.buffer import stores_of
+from tidegate.names import check_name
+from tidegate.topics import TableTopic, Topic, TopicBase
+from tidegate.topology.node import Kind, Node, OnError, mistake
+
+OnFull = Literal["hold", "dead-letter"]
+
+_ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+_FOR_GOOD = {"retention.ms": "-1", **_ANY_TIME}
+_AS_READ = (Kind.SOURCE, Kind.MERGE, Kind.FILTER, Kind.PEEK, Kind.BRANCH, Kind.REPARTITION, Kind.ADMITTED)
+"""Steps that hand on a record as it was read."""
+
+
+class GateOptions:
+    """What a user says of a gate, checked."""
+
+    def __init__(
+        self, max_held: int | None, on_full: OnFull, drain_chunk: int, topics: Mapping[str, str | None]
+    ) -> None:
+        self.max_held = max_held
+        self.on_full = on_full
+        self.drain_chunk = drain_chunk
+        self.topics = topics
+
+    def check(self, node: Node) -> None:
+        """Raise at the user's line."""
+        if self.max_held is not None and (type(self.max_held) is not int or self.max_held < 1):
+            raise mistake(
+                "bad-option", node, f"max_held={self.max_held!r}", "give a number of events, or None"
+            )
+        if self.on_full not in ("hold", "dead-letter"):
+            raise mistake("bad-option", node, f"on_full={self.on_full!r}", 'use "hold" or "dead-letter"')
+        if type(self.drain_chunk) is not int or self.drain_chunk < 1:
+            raise mistake("bad-option", node, f"drain_chunk={self.drain_chunk!r}", "give a number of events")
+        given = [topic for topic in self.topics.values() if topic is not None]
+        if len(set(given)) < len(given):
+            raise mistake("bad-option", node, "two topics of a gate have one name", "give each its own")
+        for topic in given:
+            try:
+                check_name("topic", topic)
+            except ConfigError as cause:
+                raise mistake(cause.code, node, cause.message, cause.hint) from cause
+
+
+def add_gate(plan: Plan, parent: int, name: str, key: Any, value: Any, options: GateOptions) -> Node:
+    """The gate, what it reads and writes, and the node behind it, where a new subtopology begins."""
+    topics = {what: given or names.gate(plan.app, name, what) for what, given in options.topics.items()}
+    status: TableTopic[bytes, bytes] = TableTopic(topics["status"], bytes, key=bytes, config=_ANY_TIME)
+    trigger: Topic[bytes, bytes] = Topic(topics["trigger"], bytes, key=bytes, config=_ANY_TIME)
+    audit: Topic[bytes, bytes] = Topic(topics["audit"], bytes, key=bytes, config=_FOR_GOOD)
+    commands = [
+        plan.add(Kind.GATE_STATUS, topic=status, gate=name),
+        plan.add(Kind.GATE_TRIGGER, topic=trigger, gate=name),
+    ]
+    gate = plan.add(
+        Kind.GATE,
+        [parent, *(node.id for node in commands)],
+        name=name,
+        stores=stores_of(name),
+        key=key,
+        value=value,
+        topics=topics,
+        unchanged=_is_as_read(plan, parent),
+        max_held=options.max_held,
+        on_full=options.on_full,
+        drain_chunk=options.drain_chunk,
+    )
+    options.check(gate)
+    plan.add(Kind.SINK, [gate.id], topic=audit, gate=name)
+    timed = _timed_by(plan, parent) if gate.options["unchanged"] else None
+    return plan.add(
+        Kind.ADMITTED,
+        [gate.id],
+        name=f"{name}-admitted",
+        key=key,
+        value=value,
+        on_error=_policy_above(plan, parent),
+        admitted=topics["admitted"],
+        event_time_of=timed,
+    )
+
+
+def _above(plan: Plan, number: int) -> list[Node]:
+    """The node and all that it comes from, as far as records come as they were read."""
+    node = plan.nodes[number]
+    if node.kind not in _AS_READ:
+        return [node]
+    if node.kind in (Kind.SOURCE, Kind.REPARTITION, Kind.ADMITTED):
+        return [node]
+    return [node, *(one for parent in node.parents for one in _above(plan, parent))]
+
+
+def _is_as_read(plan: Plan, number: int) -> bool:
+    above = _above(plan, number)
+    timed = {_event_time(node) for node in above}
+    return all(node.kind in _AS_READ for node in above) and len(timed - {None}) <= 1
+
+
+def _event_time(node: Node) -> TopicBase[Any, Any] | None:
+    topic: TopicBase[Any, Any] | None = node.options.get("event_time_of", node.topic)
+    return topic if topic is not None and topic.timestamp is not None else None
+
+
+def _timed_by(plan: Plan, number: int) -> TopicBase[Any, Any] | None:
+    return next((topic for node in _above(plan, number) if (topic := _event_time(node)) is not None), None)
+
+
+def _policy_above(plan: Plan, number: int) -> OnError | None:
+    """What happens to an event that fails behind the gate is what its source says."""
+    node = plan.nodes[number]
+    while node.kind not in (Kind.SOURCE, Kind.ADMITTED, Kind.REPARTITION) and node.parents:
+        node = plan.nodes[node.parents[0]]
+    return node.on_error

@@ -1,0 +1,1 @@
+"""The gate: pauses and resumes single keys in strict per-key order."""

@@ -1,0 +1,90 @@
+"""Pausing and resuming: wishes, written to the status topic by whoever may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from tidegate.clock import Clock
+from tidegate.errors import ConfigError
+from tidegate.gate.formats import EVERYONE, LONGEST_TEXT, Wish
+from tidegate.log.protocol import Log
+from tidegate.log.records import Row, to_batch
+from tidegate.partitioner import partition_for
+from tidegate.topology.manifest import GateEntry
+from tidegate.types import TopicPartition
+
+LONGEST_KEY = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """A wish that is in the log: its epoch in each partition that it was written to."""
+
+    epochs: Mapping[int, int]
+
+    @property
+    def epoch(self) -> int:
+        """Of a single key."""
+        [epoch] = self.epochs.values()
+        return epoch
+
+
+class Commander:
+    """Writes wishes for one gate. Returns when they are durable; the gate applies them in its own time."""
+
+    def __init__(self, log: Log, gate: GateEntry, clock: Clock) -> None:
+        self._log = log
+        self._gate = gate
+        self._clock = clock
+
+    def pause(
+        self, key: bytes, *, actor: str = "", reason: str = "", expires_at: int | None = None
+    ) -> Commanded:
+        """Events of this key wait from now on."""
+        return self._write(key, self._pausing(actor, reason, expires_at))
+
+    def resume(self, key: bytes, *, actor: str = "", reason: str = "") -> Commanded:
+        """What waits for this key goes out first, then what comes."""
+        return self._write(key, Wish("ACTIVE", actor, reason))
+
+    def pause_everyone(
+        self, *, actor: str = "", reason: str = "", expires_at: int | None = None
+    ) -> Commanded:
+        """Events of all keys wait, but for those that are resumed on their own after this."""
+        return self._write_everywhere(self._pausing(actor, reason, expires_at))
+
+    def resume_everyone(self, *, actor: str = "", reason: str = "") -> Commanded:
+        """Ends the pause of everyone; a key that was paused on its own stays so."""
+        return self._write_everywhere(Wish("ACTIVE", actor, reason))
+
+    def partition_of(self, key: bytes) -> int:
+        """Where the key's events and wishes lie."""
+        return partition_for(key, self._gate.partitions)
+
+    def _pausing(self, actor: str, reason: str, expires_at: int | None) -> Wish:
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise ConfigError("bad-expiry", "the pause would be over already", "give a time to come")
+        return Wish("PAUSED", actor, reason, expires_at)
+
+    def _write_everywhere(self, wish: Wish) -> Commanded:
+        epochs = {number: self._append(number, EVERYONE, wish) for number in range(self._gate.partitions)}
+        return Commanded(epochs)
+
+    def _write(self, key: bytes, wish: Wish) -> Commanded:
+        if not key or len(key) > LONGEST_KEY:
+            raise ConfigError("bad-key", f"a key of {len(key)} bytes", f"give 1 to {LONGEST_KEY} bytes")
+        if key == EVERYONE:
+            raise ConfigError("bad-key", "this key stands for everyone", "pause the whole gate instead")
+        number = self.partition_of(key)
+        return Commanded({number: self._append(number, key, wish)})
+
+    def _append(self, number: int, key: bytes, wish: Wish) -> int:
+        if len(wish.actor) > LONGEST_TEXT or len(wish.reason) > LONGEST_TEXT:
+            raise ConfigError(
+                "too-long", "the actor or the reason is too long", f"use {LONGEST_TEXT} letters"
+            )
+        row = Row(key, msgspec.json.encode(wish), self._clock.now())
+        return int(self._log.append(TopicPartition(self._gate.status, number), to_batch([row])))

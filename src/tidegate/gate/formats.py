@@ -1,0 +1,127 @@
+"""What is written of a gate: wishes and triggers by whoever controls it, rows and audit records by itself.
+
+Wishes, triggers and audit records are JSON, so that a service that knows nothing but the topics can write and
+read them; docs/gates.md has them for other people. `version` is refused where it is not known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from tidegate.errors import SerdeError
+
+VERSION: Final = 1
+EVERYONE = b"\x00tidegate.everyone"
+"""The key under which a whole gate is paused, with one record in each partition of the status topic."""
+LONGEST_RECORD = 64 << 10
+LONGEST_TEXT = 4096
+
+State = Literal["ACTIVE", "PAUSED"]
+Cause = Literal["status", "trigger", "expiry"]
+
+
+class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A record of the status topic: how a key should be. Its offset is its epoch."""
+
+    state: State
+    actor: str = ""
+    reason: str = ""
+    expires_at: int | None = None
+    """Milliseconds since 1970, of a pause that ends by itself."""
+    version: int = VERSION
+
+
+class Trigger(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A record of the trigger topic: ends the pause of an epoch."""
+
+    epoch: int
+    actor: str = ""
+    reason: str = ""
+    version: int = VERSION
+
+
+class InForce(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """A row of the store `<gate>-status`: what the gate has applied."""
+
+    state: State
+    epoch: int
+    at: int
+    actor: str = ""
+    reason: str = ""
+    expires_at: int | None = None
+    cause: Cause = "status"
+
+
+class Held(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
+    """A row of the store `<gate>-held`: one event, with where it came from."""
+
+    value: bytes | None
+    timestamp: int
+    place: str
+    time: int
+    """The stream time when it came."""
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def size(self) -> int:
+        own = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.value or b"") + own
+
+
+class Buffered(msgspec.Struct, frozen=True, array_like=True):
+    """A row of the store `<gate>-index`: what is held for a key."""
+
+    count: int
+    bytes: int
+    first: int
+    """Sequence of the oldest event."""
+    next: int
+    since: int
+    """When the oldest one came."""
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """A record of the audit topic: what the gate applied, under the key that it is about."""
+
+    gate: str
+    state: State
+    epoch: int
+    at: int
+    cause: Cause
+    actor: str
+    reason: str
+    expires_at: int | None
+    everyone: bool
+    held: int
+    """How many events of the key were waiting then."""
+    version: int = VERSION
+
+
+T = TypeVar("T", Wish, Trigger)
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Wish, Trigger)
+}
+
+
+def decode(kind: type[T], data: bytes) -> T:
+    """A wish or a trigger, or SerdeError."""
+    if len(data) > LONGEST_RECORD:
+        raise _bad(f"{len(data)} bytes")
+    try:
+        found: T = _decoders[kind].decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad(str(error)) from error
+    if found.version != VERSION:
+        raise _bad(f"version {found.version}")
+    if len(found.actor) > LONGEST_TEXT or len(found.reason) > LONGEST_TEXT:
+        raise _bad("its actor or reason is too long")
+    return found
+
+
+def _bad(why: str) -> SerdeError:
+    return SerdeError(
+        "bad-command", f"a record that controls a gate cannot be used: {why}", "docs/gates.md has the format"
+    )

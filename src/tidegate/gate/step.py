@@ -1,0 +1,284 @@
+"""The gate in a task: asks `decide`, keeps what is in force and what waits, and lets out what may go."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from tidegate.errors import LogError, SerdeError, TidegateError
+from tidegate.gate.buffer import Buffer
+from tidegate.gate.decide import Event, Known, Outcome, Tick, Triggered, Wished, decide, is_held
+from tidegate.gate.formats import EVERYONE, Audit, Held, InForce, Trigger, Wish, decode
+from tidegate.record import Record
+from tidegate.state.builder import StoreBuilder
+from tidegate.topology.node import Node
+
+if TYPE_CHECKING:
+    from tidegate.runtime.merge import RawRecord
+
+AT_ONCE = 100
+"""Events of one key in a row, while others wait for their turn."""
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class GateHost(Protocol):
+    """What a gate needs of its task."""
+
+    @property
+    def stream_time(self) -> int: ...
+
+    def now(self) -> int: ...
+
+    def store(self, builder: StoreBuilder[Any]) -> Any: ...
+
+    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None: ...
+
+    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
+        """Send an event as from where it once came; a dead letter if it cannot be."""
+        ...
+
+    def place(self) -> str:
+        """Where the record in work comes from."""
+        ...
+
+    def dead_letter(self, raw: RawRecord, error: TidegateError) -> None: ...
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the task began."""
+
+    drained: int = 0
+    stale: int = 0
+    refused: int = 0
+    beyond: int = 0
+    """Events that came when as many were held for their key as should be."""
+
+
+class GateStep:
+    """One gate in one task."""
+
+    def __init__(self, node: Node, host: GateHost, admitted: Node, audit: Node) -> None:
+        self.name = node.name
+        self.counts = Counts()
+        self._host = host
+        self._admitted = admitted
+        self._audit = audit
+        self._max_held: int | None = node.options["max_held"]
+        self._dead_letters: bool = node.options["on_full"] == "dead-letter"
+        self._chunk: int = node.options["drain_chunk"]
+        self._left = self._chunk
+        self._status, rows, index = (host.store(builder) for builder in node.stores)
+        self._buffer = Buffer(rows, index)
+        self._everyone: InForce | None = None
+        self._paused: dict[bytes, InForce] = {}
+        self._ends: list[tuple[int, bytes]] = []
+        self._ready: dict[bytes, None] = {}
+        self._undo: list[Callable[[], object]] = []
+        for key, status in self._status.all():
+            self._remember(key, status)
+        self._find_ready()
+
+    # --- events ---------------------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether every event passes."""
+        return not self._paused and not self._buffer.keys and not self.everyone_paused
+
+    def blocks(self, key: bytes | None) -> bool:
+        """Whether events of the key may have to wait: those of all others pass."""
+        if key is None:
+            return False
+        return key in self._paused or key in self._buffer or self.everyone_paused
+
+    def event(
+        self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, raw: RawRecord
+    ) -> None:
+        """Let it pass, or hold it."""
+        if key is not None and self.blocks(key):
+            self._expire(key)
+            known = self._known(key)
+            if decide(known, Event(), self._host.now()) is Outcome.WAITS:
+                self._hold(
+                    key, Held(value, timestamp, self._host.place(), self._host.stream_time, headers), raw
+                )
+                return
+        self._host.emit(self._admitted, key, value, Record(key, value, timestamp, headers))
+
+    def _hold(self, key: bytes, event: Held, raw: RawRecord) -> None:
+        if self._max_held is not None and self._buffer.held(key) >= self._max_held:
+            self.counts.beyond += 1
+            if self._dead_letters:
+                error = LogError(
+                    "gate-full",
+                    f"gate {self.name!r} holds {self._max_held} events of this key",
+                    "resume the key, or raise max_held",
+                )
+                self._host.dead_letter(raw, error)
+                return
+        before = self._buffer.keys.get(key)
+        self._buffer.add(key, event, self._host.now())
+        self._undo.append(lambda: self._buffer.reset(key, before))
+
+    # --- what controls it -----------------------------------------------------------------------------
+
+    def wish(self, raw: RawRecord) -> None:
+        """A record of the status topic. A row that was deleted wishes for nothing: ACTIVE."""
+        if raw.key is None:
+            raise SerdeError("null-key", "a wish without a key", "the key says which events are meant")
+        wish = Wish("ACTIVE") if raw.value is None else decode(Wish, raw.value)
+        own = self._status.get(raw.key)
+        found = decide(Known(own), Wished(wish, raw.offset), self._host.now())
+        self._follow(raw.key, found)
+
+    def trigger(self, raw: RawRecord, read: int, ask_end: Callable[[], int]) -> bool:
+        """A record of the trigger topic; False if it has to wait until more of the status was read, which
+        ends where `ask_end` says now."""
+        if raw.key is None or raw.value is None:
+            raise SerdeError(
+                "bad-command", "a trigger without a key or a value", "docs/gates.md has the format"
+            )
+        trigger = decode(Trigger, raw.value)
+        own = self._status.get(raw.key)
+        end = ask_end() if trigger.epoch >= read else read
+        found = decide(Known(own), Triggered(trigger, read, end), self._host.now())
+        if found is Outcome.NOT_YET:
+            return False
+        if found is Outcome.BAD:
+            raise SerdeError(
+                "bad-epoch",
+                f"a trigger for epoch {trigger.epoch}, which is none of this key",
+                "the epoch is the offset that the status record was acknowledged with",
+            )
+        self._follow(raw.key, found)
+        return True
+
+    def _follow(self, key: bytes, found: Outcome | InForce) -> None:
+        if isinstance(found, InForce):
+            self._apply(key, found)
+        else:
+            self.counts.stale += 1
+
+    def _apply(self, key: bytes, status: InForce) -> None:
+        host = self._host
+        self._status.put(key, status)
+        before, everyone = self._paused.get(key), self._everyone
+        self._undo.append(lambda: self._reset(key, before, everyone))
+        self._remember(key, status)
+        audit = Audit(
+            gate=self.name,
+            state=status.state,
+            epoch=status.epoch,
+            at=status.at,
+            cause=status.cause,
+            actor=status.actor,
+            reason=status.reason,
+            expires_at=status.expires_at,
+            everyone=key == EVERYONE,
+            held=self._buffer.count if key == EVERYONE else self._buffer.held(key),
+        )
+        value = msgspec.json.encode(audit)
+        host.emit(self._audit, key, value, Record(key, value, status.at))
+        if key == EVERYONE:
+            self._find_ready()
+        elif key in self._buffer:
+            self._ready[key] = None
+
+    def _remember(self, key: bytes, status: InForce) -> None:
+        if key == EVERYONE:
+            self._everyone = status
+        elif status.state == "PAUSED":
+            self._paused[key] = status
+        else:
+            self._paused.pop(key, None)
+        if status.state == "PAUSED" and status.expires_at is not None:
+            heapq.heappush(self._ends, (status.expires_at, key))
+
+    def _reset(self, key: bytes, before: InForce | None, everyone: InForce | None) -> None:
+        self._everyone = everyone
+        self._paused.pop(key, None)
+        if before is not None:
+            self._remember(key, before)
+
+    # --- by itself ------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """End the pauses whose time is over, and let out what may go, so much for each commit."""
+        return self._expire_all() | self._drain()
+
+    @property
+    def ready(self) -> bool:
+        """Whether something may go out."""
+        return bool(self._ready)
+
+    def committed(self) -> None:
+        """As much again may go."""
+        self._left = self._chunk
+
+    def begin_record(self) -> None:
+        self._undo.clear()
+
+    def take_back(self) -> None:
+        """What was remembered since `begin_record` never was; the stores take back their own."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _expire_all(self) -> bool:
+        now, moved = self._host.now(), False
+        while self._ends and self._ends[0][0] <= now:
+            moved |= self._expire(heapq.heappop(self._ends)[1])
+        return moved
+
+    def _expire(self, key: bytes) -> bool:
+        own = self._everyone if key == EVERYONE else self._paused.get(key)
+        found = decide(Known(own), Tick(), self._host.now())
+        if isinstance(found, InForce):
+            self._apply(key, found)
+            return True
+        return False
+
+    def _drain(self) -> bool:
+        before: int = self._left
+        while self._ready and self._left > 0:
+            key = next(iter(self._ready))
+            del self._ready[key]
+            if key not in self._buffer or is_held(self._known(key), self._host.now()):
+                continue
+            for event in self._buffer.take(key, min(self._left, AT_ONCE), self._host.now()):
+                self._host.emit_from(self._admitted, key, event)
+                self._left -= 1
+                self.counts.drained += 1
+            if key in self._buffer:
+                self._ready[key] = None
+        return bool(self._left < before)
+
+    def _find_ready(self) -> None:
+        now = self._host.now()
+        self._ready |= {key: None for key in self._buffer.keys if not is_held(self._known(key), now)}
+
+    def _known(self, key: bytes) -> Known:
+        own = self._paused.get(key)
+        if own is None and self.everyone_paused:
+            own = self._status.get(key)
+        return Known(own, self._everyone, key in self._buffer)
+
+    # --- what it tells --------------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> int:
+        """Keys with a pause of their own."""
+        return len(self._paused)
+
+    @property
+    def everyone_paused(self) -> bool:
+        return self._everyone is not None and self._everyone.state == "PAUSED"
+
+    @property
+    def buffer(self) -> Buffer:
+        return self._buffer

@@ -1,0 +1,181 @@
+"""I9: with pauses, resumes, crashes and moves at any time, each key comes out as it went in."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.gate.app import COUNTS, EVENTS, PASSED, gated
+
+from tidegate.partitioner import partition_for
+from tidegate.testing import Driver
+
+PARTITIONS = 2
+KEYS = ["ada", "bob", "cid"]
+POINTS = ["commit.1", "commit.3", "commit.5", "commit.6", "commit.7", "log.commit.7", "log.commit.8"]
+
+keys = st.sampled_from(KEYS)
+sends = st.tuples(st.just("send"), keys, st.integers(1, 5))
+pauses = st.tuples(st.just("pause"), keys, st.sampled_from([None, None, 5, 50]))
+resumes = st.tuples(st.just("resume"), keys, st.none())
+triggers = st.tuples(st.just("trigger"), keys, st.integers(0, 2))
+everyone = st.tuples(st.just("everyone"), st.booleans(), st.none())
+rest = st.one_of(
+    st.tuples(st.just("advance"), st.sampled_from([5, 60]), st.none()),
+    st.tuples(st.just("crash"), st.sampled_from(POINTS), st.booleans()),
+    st.tuples(st.sampled_from(["move", "stop"]), st.none(), st.none()),
+)
+ops = st.one_of(sends, sends, pauses, pauses, resumes, triggers, triggers, everyone, rest)
+
+
+@dataclass
+class Wished:
+    """The last wish for a key, or for everyone in a partition."""
+
+    paused: bool
+    epoch: int
+    expires_at: int | None = None
+    explicit: bool = True
+
+
+@dataclass
+class Model:
+    """What a gate should do, told by the wishes alone."""
+
+    own: dict[str, Wished] = field(default_factory=dict)
+    everyone: dict[int, Wished] = field(default_factory=dict)
+    waiting: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    sent: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    passed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    epochs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    triggers: list[tuple[str, int]] = field(default_factory=list)
+
+    def is_held(self, key: str) -> bool:
+        own, everyone = self.own.get(key), self.everyone.get(partition_of(key))
+        if own is not None and own.paused:
+            return True
+        if everyone is None or not everyone.paused:
+            return False
+        return own is None or not own.explicit or own.epoch < everyone.epoch
+
+    def run(self, now: int) -> None:
+        """All wishes are in, then triggers; then what waits goes, if it may, and what was sent."""
+        for key, epoch in self.triggers:
+            own = self.own[key]
+            if own.paused and own.epoch == epoch:
+                self.own[key] = Wished(False, epoch)
+        self.triggers.clear()
+        for wished in [*self.own.values(), *self.everyone.values()]:
+            if wished.paused and wished.expires_at is not None and wished.expires_at <= now:
+                wished.paused, wished.explicit = False, False
+        for key in KEYS:
+            self.waiting[key] += self.sent.pop(key, [])
+            if not self.is_held(key):
+                self.passed[key] += self.waiting.pop(key, [])
+
+
+def partition_of(key: str) -> int:
+    return partition_for(key.encode(), PARTITIONS)
+
+
+class Run:
+    """A driver and the model beside it."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.gate = driver.gate("door")
+        self.model = Model()
+        self.number = 0
+        self.placed = False
+
+    def send(self, key: str, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            self.driver.send(EVENTS, key, self.number)
+            self.model.sent[key].append(self.number)
+
+    def pause(self, key: str, lasts: int | None) -> None:
+        end = None if lasts is None else self.driver.clock.now() + lasts
+        self._wished(key, Wished(True, self.gate.pause(key, expires_at=end), end))
+
+    def resume(self, key: str, _: None) -> None:
+        self._wished(key, Wished(False, self.gate.resume(key)))
+
+    def _wished(self, key: str, wished: Wished) -> None:
+        self.model.own[key] = wished
+        self.model.epochs[key].append(wished.epoch)
+
+    def trigger(self, key: str, back: int) -> None:
+        """For the last epoch of a key, or an older one."""
+        known = self.model.epochs[key]
+        if known:
+            epoch = known[max(0, len(known) - 1 - back)]
+            self.gate.trigger(key, epoch)
+            self.model.triggers.append((key, epoch))
+
+    def everyone(self, paused: bool, _: None) -> None:
+        command = self.gate.pause_everyone if paused else self.gate.resume_everyone
+        for partition, epoch in command().items():
+            self.model.everyone[partition] = Wished(paused, epoch)
+
+    def advance(self, millis: int, _: None) -> None:
+        self.driver.advance(millis)
+
+    def crash(self, point: str, elsewhere: bool) -> None:
+        """In the next run, which has something to commit."""
+        if not self.placed:
+            self.placed = True
+            self.send("ada", 1)
+            self.driver.crash(point, elsewhere=elsewhere)
+
+    def move(self, _: None, __: None) -> None:
+        if not self.placed:
+            self.driver.move()
+
+    def stop(self, _: None, __: None) -> None:
+        if not self.placed:
+            self.driver.stop()
+
+    def run(self) -> None:
+        self.driver.run()
+        self.placed = False
+        self.model.run(self.driver.clock.now())
+        assert self.driver.by_key(PASSED) == {key: out for key, out in self.model.passed.items() if out}
+        for key in KEYS:
+            assert self.gate.held(key) == len(self.model.waiting[key])
+
+    def end(self) -> None:
+        """Everything is let out."""
+        self.everyone(False, None)
+        for key in KEYS:
+            self.resume(key, None)
+        self.run()
+        everything = [number for out in self.driver.by_key(PASSED).values() for number in out]
+        assert sorted(everything) == list(range(1, self.number + 1)), (
+            "nothing is lost, and nothing comes twice"
+        )
+        assert not any(self.model.waiting.values())
+        counts = {key: len(out) for key, out in self.model.passed.items() if out}
+        assert self.driver.rows(COUNTS) == counts
+        for name in ("door-status", "door-held", "door-index"):
+            store = self.driver.store(name)
+            assert store.partitions == store.changelogs
+        assert self.driver.store("door-held").contents == {}
+        assert not self.driver.dead_letters()
+
+
+@settings(max_examples=1000 if os.environ.get("TIDEGATE_SOAK") else 50)
+@given(st.lists(st.tuples(ops, st.booleans()), min_size=20, max_size=40), st.integers(1, 3), st.booleans())
+def test_each_key_comes_out_as_it_went_in(steps: list[Any], chunk: int, batches: bool) -> None:
+    """After each step, or after several of them, there is a run; the model says what came of it."""
+    with Driver(gated(drain_chunk=chunk), partitions=PARTITIONS, slots=2, batches=batches) as driver:
+        run = Run(driver)
+        for (what, first, second), runs in steps:
+            getattr(run, what)(first, second)
+            if runs:
+                run.run()
+        run.end()
