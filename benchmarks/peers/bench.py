@@ -76,9 +76,7 @@ class Bench:
             self.log.create(TopicSpec(SOURCE, PARTITIONS, {"retention.ms": "-1"}))
             fill(self.log, SOURCE, self.records)
             self._filled = True
-            self.report.tell(
-                "warming up: a broker that has compiled nothing yet is slower"
-            )
+            self.report.tell("warming up: a broker that has compiled nothing yet is slower")
             self._count(f"{name}-first", self.chosen[name])
         if name not in self._counted:
             self._counted[name] = self._count(name, self.chosen[name])

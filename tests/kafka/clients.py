@@ -63,13 +63,18 @@ class Draft(NamedTuple):
     headers: Headers = ()
 
 
-def send(bootstrap: str, topic: str, drafts: Iterable[Draft]) -> None:
-    """Write records with all that they carry, in order. The client's own partitioner is not Java's, so they
-    lie elsewhere than Java would have put them, those of one key together."""
+def send(bootstrap: str, topic: str, drafts: Iterable[Draft], partition: int = -1) -> None:
+    """Write records with all that they carry, in order, to a partition. The client's own partitioner is not
+    Java's: without one they lie elsewhere than Java would have put them, those of one key together."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
     for draft in drafts:
         producer.produce(
-            topic, key=draft.key, value=draft.value, timestamp=draft.timestamp, headers=list(draft.headers)
+            topic,
+            key=draft.key,
+            value=draft.value,
+            partition=partition,
+            timestamp=draft.timestamp,
+            headers=list(draft.headers),
         )
         producer.poll(0)
     assert producer.flush(30) == 0
@@ -135,9 +140,3 @@ def _as_message(found: Any) -> Message:
         found.value(),
         tuple(found.headers() or ()),
     )
-
-
-def leaders(bootstrap: str, topic: str) -> Mapping[int, int]:
-    """Partition -> id of the broker that leads it, -1 if none does."""
-    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=30)
-    return {number: partition.leader for number, partition in found.topics[topic].partitions.items()}

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, demo, doctor, run, state, topics
+from tidegate.cli import apps, demo, doctor, gates, run, state, topics
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import say, say_error
 from tidegate.errors import TidegateError
@@ -59,6 +59,9 @@ app = typer.Typer(
 )
 app.add_typer(topics.app, name="topics")
 app.add_typer(state.app, name="state")
+app.add_typer(gates.app, name="gates")
+app.command("pause")(gates.pause)
+app.command("resume")(gates.resume)
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("stop")(apps.stop)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from tidegate import names
+from tidegate.dsl.location import here
 from tidegate.dsl.plan import Plan
 from tidegate.errors import ConfigError
 from tidegate.gate.buffer import stores_of
@@ -15,8 +16,9 @@ from tidegate.topology.node import Kind, Node, OnError, mistake
 
 OnFull = Literal["hold", "dead-letter"]
 
-_ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-_FOR_GOOD = {"retention.ms": "-1", **_ANY_TIME}
+_LENIENT = {"message.timestamp.after.max.ms": str(2**63 - 1), "max.message.bytes": str(2 << 20)}
+"""A key may be as long as an event usually is."""
+_FOR_GOOD = {"retention.ms": "-1", **_LENIENT}
 _AS_READ = (Kind.SOURCE, Kind.MERGE, Kind.FILTER, Kind.PEEK, Kind.BRANCH, Kind.REPARTITION, Kind.ADMITTED)
 """Steps that hand on a record as it was read."""
 
@@ -54,9 +56,10 @@ class GateOptions:
 
 def add_gate(plan: Plan, parent: int, name: str, key: Any, value: Any, options: GateOptions) -> Node:
     """The gate, what it reads and writes, and the node behind it, where a new subtopology begins."""
+    options.check(Node(-1, Kind.GATE, (parent,), here(), name))
     topics = {what: given or names.gate(plan.app, name, what) for what, given in options.topics.items()}
-    status: TableTopic[bytes, bytes] = TableTopic(topics["status"], bytes, key=bytes, config=_ANY_TIME)
-    trigger: Topic[bytes, bytes] = Topic(topics["trigger"], bytes, key=bytes, config=_ANY_TIME)
+    status: TableTopic[bytes, bytes] = TableTopic(topics["status"], bytes, key=bytes, config=_LENIENT)
+    trigger: Topic[bytes, bytes] = Topic(topics["trigger"], bytes, key=bytes, config=_LENIENT)
     audit: Topic[bytes, bytes] = Topic(topics["audit"], bytes, key=bytes, config=_FOR_GOOD)
     commands = [
         plan.add(Kind.GATE_STATUS, topic=status, gate=name),
@@ -75,7 +78,6 @@ def add_gate(plan: Plan, parent: int, name: str, key: Any, value: Any, options: 
         on_full=options.on_full,
         drain_chunk=options.drain_chunk,
     )
-    options.check(gate)
     plan.add(Kind.SINK, [gate.id], topic=audit, gate=name)
     timed = _timed_by(plan, parent) if gate.options["unchanged"] else None
     return plan.add(

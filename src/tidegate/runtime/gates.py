@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from tidegate.runtime.merge import Merge, RawRecord
 from tidegate.runtime.on_error import in_our_words
 from tidegate.runtime.sender import Sender
 from tidegate.runtime.source import own_headers
+from tidegate.runtime.status import GateNumbers
 from tidegate.runtime.step import R
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Topology
@@ -136,6 +137,7 @@ class Gates:
             if error.code not in _BAD:
                 raise
             task.take_back()
+            self.refuse(raw)
             sender.dead_letter(raw, in_our_words(error, raw, self._generation), task.now())
         else:
             task.keep()
@@ -143,6 +145,11 @@ class Gates:
                 return False
         task.passed(raw)
         return True
+
+    def refuse(self, raw: RawRecord) -> None:
+        """Count a command that nobody can use."""
+        for gate in self.all:
+            gate.step.counts.refused += raw.partition in (gate.status, gate.trigger)
 
     def work(self) -> bool:
         """What they do by themselves. Whether anything came of it."""
@@ -163,6 +170,28 @@ class Gates:
     def committed(self) -> None:
         for gate in self.all:
             gate.step.committed()
+
+
+def gate_numbers(tasks: Iterable[Gates]) -> dict[str, GateNumbers]:
+    """How the gates of these tasks are doing, by name."""
+    steps: dict[str, list[GateStep]] = {}
+    for gates in tasks:
+        for gate in gates.all:
+            steps.setdefault(gate.step.name, []).append(gate.step)
+    return {
+        name: GateNumbers(
+            paused=sum(step.paused for step in mine),
+            everyone=any(step.everyone_paused for step in mine),
+            held=sum(step.buffer.count for step in mine),
+            bytes=sum(step.buffer.size for step in mine),
+            oldest=min((at for step in mine if (at := step.buffer.oldest) is not None), default=None),
+            drained=sum(step.counts.drained for step in mine),
+            stale=sum(step.counts.stale for step in mine),
+            refused=sum(step.counts.refused for step in mine),
+            beyond=sum(step.counts.beyond for step in mine),
+        )
+        for name, mine in steps.items()
+    }
 
 
 def _wish(step: GateStep, raw: RawRecord) -> Callable[[], bool]:

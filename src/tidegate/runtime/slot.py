@@ -25,6 +25,7 @@ from tidegate.types import Offset, TopicPartition
 RECORDS_PER_TURN = 1000
 BUFFERED_RECORDS = 50_000
 FORCE_COMMIT_BYTES = 32 << 20
+COMMAND_SECONDS, POLL_SECONDS = 0.1, 0.005
 
 
 class Slot:
@@ -60,6 +61,8 @@ class Slot:
         self._paused: set[TopicPartition] = set()
         self._opened = False
         self._purged: dict[TopicPartition, int] = {}
+        self._stuck = False
+        """Whether the last turn came to nothing: what is buffered waits for something that is not there."""
         self._refusals = refusals
         self.processed = 0
 
@@ -80,7 +83,8 @@ class Slot:
         """
         try:
             restored = self._restore()
-            busy = self._restoring or any(task.merge.buffered for task in self._running.values())
+            buffered = any(task.merge.buffered for task in self._running.values())
+            busy = self._restoring or (buffered and not self._stuck)
             fetched = self._read(0.0 if busy else wait)
             processed = self._process(until)
             if self._limit is not None:
@@ -95,7 +99,8 @@ class Slot:
             self.drop()
             raise
         self.processed += processed
-        return bool(restored or fetched or processed)
+        self._stuck = not (restored or fetched or processed)
+        return not self._stuck
 
     def lag(self) -> int:
         """Records that are committed and not yet taken."""
@@ -217,28 +222,43 @@ class Slot:
             if wait:
                 time.sleep(wait)
             return 0
-        if not self._pause():
-            return 0
-        fetched = self._reader.poll(wait)
-        for batch in fetched:
-            self._owners[batch.partition].feed(batch)
-        self._look_for_commands(self._reader)
+        fetched = self._feed(self._reader, wait) if self._pause() else 0
+        self._read_commands(self._reader)
         for task in self._running.values():
             task.merge.ended(partition for partition in task.partitions() if self._reader.at_end(partition))
+        return fetched
+
+    def _feed(self, reader: Reader, wait: float) -> int:
+        fetched = reader.poll(wait)
+        for batch in fetched:
+            self._owners[batch.partition].feed(batch)
+        for task in self._running.values():
+            for partition in task.commands() if task.gates else ():
+                task.merge.stands(partition, reader.position(partition))
         return len(fetched)
 
-    def _look_for_commands(self, reader: Reader) -> None:
-        """A pause that is committed now holds the next event: the ends of the commands are asked for once in
-        each turn that has something to pass, and read up to before it passes."""
-        gated = [task for task in self._running.values() if task.gates]
-        for task in gated:
-            for partition in task.commands():
-                task.merge.stands(partition, reader.position(partition))
-        asking = [task for task in gated if task.merge.buffered or task.gates.busy()]
-        if asking:
-            ends = self._log.ends([partition for task in asking for partition in task.commands()])
-            for task in asking:
-                task.merge.await_commands(ends)
+    def _read_commands(self, reader: Reader) -> None:
+        """A pause that is committed now holds the next event: in each turn that has something to pass, the
+        ends of the commands are asked for once and read up to, with nothing else beside them. Those that an
+        open transaction hides are waited for in the turns to come."""
+        asking = [
+            task
+            for task in self._running.values()
+            if task.gates and (task.merge.buffered or task.gates.busy())
+        ]
+        if not asking:
+            return
+        commands = {partition for task in asking for partition in task.commands()}
+        ends = self._log.ends(commands)
+        for task in asking:
+            task.merge.await_commands(ends)
+        if not any(task.merge.behind() for task in asking):
+            return
+        reader.pause(set(self._owners) - commands)
+        deadline = time.monotonic() + COMMAND_SECONDS
+        while any(task.merge.behind() for task in asking) and time.monotonic() < deadline:
+            self._feed(reader, POLL_SECONDS)
+        reader.pause(self._paused)
 
     def _pause(self) -> bool:
         """With enough in memory only partitions are read that show no head: others may have to wait for it.

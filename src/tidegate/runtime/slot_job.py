@@ -25,6 +25,7 @@ from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import Control, ControlFollower, SlotPlan
+from tidegate.runtime.gates import gate_numbers
 from tidegate.runtime.host import folders_here, host_name, machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.progress import Progress
@@ -269,6 +270,7 @@ class SlotJob:
             restoring=slot.restoring,
             restored=self._progress.done,
             to_restore=self._progress.wanted,
+            gates=gate_numbers(task.gates for task in slot.tasks),
         )
         tell(self._log, order.app_id, numbers, self._clock.now())
 

@@ -34,6 +34,24 @@ class Landing(msgspec.Struct, frozen=True, tag="landing"):
     """Tasks whose state lies on this host, with the sum of their changelog offsets."""
 
 
+class GateNumbers(msgspec.Struct, frozen=True):
+    """How a gate is doing in a slot."""
+
+    paused: int = 0
+    """Keys with a pause of their own."""
+    everyone: bool = False
+    held: int = 0
+    bytes: int = 0
+    oldest: int | None = None
+    """When the oldest event that waits came."""
+    drained: int = 0
+    """Since the slot's job began, as those below."""
+    stale: int = 0
+    refused: int = 0
+    beyond: int = 0
+    """Events that came when as many waited as should."""
+
+
 class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     """How a slot is doing."""
 
@@ -50,6 +68,7 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     restoring: int
     restored: int = 0
     to_restore: int = 0
+    gates: dict[str, GateNumbers] = {}
 
 
 class _Trouble(msgspec.Struct, frozen=True):

@@ -155,6 +155,7 @@ class Environment:
 
     def commit(self, metadata: Metadata) -> None:
         """Commit the rows with their metadata, synced."""
+        self._check_thread()
         with in_our_words(self.folder):
             self.txn.put(_META_KEY, msgspec.json.encode(metadata), db=self._databases[_META_DB])
             txn, self._txn = self._txn, None
@@ -168,12 +169,7 @@ class Environment:
         Only the thread that began a write transaction can end it: its lock lies in the file's map and in a
         list of that thread, and an entry that is unmapped but still listed ends the process some time later.
         """
-        if self._txn is not None and self._thread != threading.get_ident():
-            raise StateError(
-                "other-thread",
-                "a task's state is closed in another thread than the one that used it",
-                "this is a bug: report it",
-            )
+        self._check_thread()
         if self._txn is not None:
             txn, self._txn = self._txn, None
             self.turn += 1
@@ -186,6 +182,14 @@ class Environment:
             self.abort()
             self._env.close()
             del _open_here[self.folder]
+
+    def _check_thread(self) -> None:
+        if self._txn is not None and self._thread != threading.get_ident():
+            raise StateError(
+                "other-thread",
+                "a task's state is used by another thread than the one that began",
+                "this is a bug: report it",
+            )
 
     def _check_undamaged(self) -> None:
         """One in which a damaged row was found before is not trusted again."""

@@ -102,6 +102,11 @@ class GateView:
         """Commands that were too old when they came, since the last start."""
         return sum(gate.step.counts.stale for gate in self._gates())
 
+    @property
+    def beyond(self) -> int:
+        """Events that came when as many waited as should, since the last start."""
+        return sum(gate.step.counts.beyond for gate in self._gates())
+
     def _in_force(self, key: bytes) -> InForce | None:
         name = f"{self._name}-status"
         for task in self._tasks():

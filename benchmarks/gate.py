@@ -1,0 +1,272 @@
+"""`python -m benchmarks.gate`: what a gate costs, with the embedded log and without Spark.
+
+hold      bytes and time for holding 1k, 10k and 100k events of one key: linear, bytes per event within 10 %
+pass      throughput with a gate and nothing paused, at least 0.85 times that without; beside it the same
+          through an internal topic, since a gate is one
+drain     rate; latency of other keys while 100,000 events are let out, p99 at most 2 times that without
+open      of a task with 1M held events
+pause     from the call to applied, p50 and p99
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+
+from benchmarks.report import Report, machine, median, percentile
+from tidegate import App, Topic
+from tidegate.clock import SystemClock
+from tidegate.gate.outside import Gate
+from tidegate.log.reads import read_between
+from tidegate.log.records import columns_to_batch
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.slot import Slot
+from tidegate.runtime.start import Run, prepare
+from tidegate.types import TopicPartition
+
+EVENTS = Topic("events", bytes)
+PASSED = Topic("passed", bytes)
+VALUE = b"x" * 100
+STEP = 10_000
+
+
+def gated(*, chunk: int = 1000) -> App:
+    app = App("gated")
+    app.stream(EVENTS).gate("door", drain_chunk=chunk).to(PASSED)
+    return app
+
+
+def plain() -> App:
+    """The same without the gate."""
+    app = App("plain")
+    app.stream(EVENTS).to(PASSED)
+    return app
+
+
+def through_a_topic() -> App:
+    """Without the gate, and through an internal topic as with one."""
+    app = App("plain")
+    app.stream(EVENTS).repartition("between").to(PASSED)
+    return app
+
+
+class Bench:
+    """One app on one log, with one slot in this process."""
+
+    def __init__(self, app: App, folder: Path) -> None:
+        self.folder = folder
+        self.clock = SystemClock()
+        self.log = SqliteLog(folder / "log.db")
+        self.run: Run = prepare(app, self.log, self.clock, partitions=1)
+        self.slot: Slot | None = None
+
+    @property
+    def gate(self) -> Gate:
+        return Gate(self.log, self.run.manifest, "door", self.clock)
+
+    def open(self) -> Slot:
+        [self.slot] = self.run.slots(self.folder / "state", 1)
+        while not self.slot.tasks or self.slot.restoring:
+            self.slot.turn()
+        return self.slot
+
+    def send(self, keys: Sequence[bytes]) -> None:
+        for begin in range(0, len(keys), STEP):
+            part = keys[begin : begin + STEP]
+            now = self.clock.now()
+            batch = columns_to_batch([now] * len(part), list(part), [VALUE] * len(part))
+            self.log.append(TopicPartition(EVENTS.name, 0), batch)
+
+    def work(self, until: Callable[[], bool], each: Callable[[], None] = lambda: None) -> float:
+        """Turns with a commit every 100 ms, until it is so. The seconds."""
+        assert self.slot is not None
+        began, due = time.monotonic(), time.monotonic() + 0.1
+        while True:
+            self.slot.turn(0.002, until=due)
+            if time.monotonic() >= due:
+                self.slot.commit()
+                each()
+                if until():
+                    return time.monotonic() - began
+                due = time.monotonic() + 0.1
+
+    def drained(self) -> bool:
+        assert self.slot is not None
+        return self.slot.drained()
+
+    def end_of(self, topic: str) -> int:
+        return int(next(iter(self.log.ends([TopicPartition(topic, 0)]).values())))
+
+    def close(self) -> None:
+        if self.slot is not None:
+            self.slot.close()
+        self.log.close()
+
+
+@contextmanager
+def bench(app: App, folder: Path, name: str) -> Iterator[Bench]:
+    (folder / name).mkdir()
+    with closing(Bench(app, folder / name)) as made:
+        yield made
+    shutil.rmtree(folder / name)
+
+
+def holding(report: Report, folder: Path, *, quick: bool) -> None:
+    each: list[float] = []
+    for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
+        report.tell(f"holding {count:,} events of one key")
+        with bench(gated(), folder, f"hold-{count}") as one:
+            one.open()
+            one.gate.commander.pause(b"ada")
+            one.send([b"ada"] * count)
+            seconds = one.work(one.drained)
+            size = sum(
+                batch.nbytes for name in ("door-held", "door-index") for batch in _changelog(one, name)
+            )
+            each.append(size / count)
+            report.measured(f"holding {count:,} events: time", seconds, "s")
+            report.measured(f"holding {count:,} events: changelog bytes per event", each[-1], "bytes")
+    report.at_most("bytes per event, the most to the least", max(each) / min(each), "x", 1.1)
+
+
+def _changelog(one: Bench, store: str) -> Iterator[pa.RecordBatch]:
+    topic = one.run.manifest.stores[store].changelog or ""
+    yield from read_between(one.log, TopicPartition(topic, 0), 0, one.end_of(topic))
+
+
+def passing(report: Report, folder: Path, *, quick: bool) -> None:
+    count = 50_000 if quick else 500_000
+    keys = [b"k%d" % (number % 10_000) for number in range(count)]
+    makers = {"with the gate": gated, "without": plain, "through an internal topic": through_a_topic}
+    rates: dict[str, list[float]] = {name: [] for name in makers}
+    for turn in range(1 if quick else 5):
+        for number, (name, make) in enumerate(makers.items()):
+            report.tell(f"passing {count:,} events {name}, turn {turn + 1}")
+            with bench(make(), folder, f"pass-{turn}-{number}") as one:
+                one.open()
+                one.send(keys)
+                rates[name].append(count / one.work(one.drained))
+    for name, found in rates.items():
+        report.measured(f"passing, {name}", median(found), "records/s")
+    for name, target in (("without", 0.85), ("through an internal topic", None)):
+        pairs = zip(rates["with the gate"], rates[name], strict=True)
+        ratio, what = median([with_it / other for with_it, other in pairs]), f"passing, gate to {name}"
+        if target is None:
+            report.measured(what, ratio, "x")
+        else:
+            report.at_least(what, ratio, "x", target)
+
+
+def draining(report: Report, folder: Path, *, quick: bool) -> None:
+    count, rate = (10_000 if quick else 100_000), 1_000
+    with bench(gated(), folder, "drain") as one:
+        one.open()
+        report.tell("latency of other keys with nothing to let out")
+        alone = _latencies(one, rate, 5.0)
+        one.gate.commander.pause(b"ada")
+        one.send([b"ada"] * count)
+        one.work(one.drained)
+        report.tell(f"letting out {count:,} events of one key while others come")
+        before = one.end_of("gated-door-admitted")
+        one.gate.commander.resume(b"ada")
+        began = time.monotonic()
+        beside = _latencies(one, rate, 2.0, more=lambda: not one.drained())
+        out = one.end_of("gated-door-admitted") - before
+        report.measured("letting out: rate, with the others", out / (time.monotonic() - began), "records/s")
+        for name, found in (("alone", alone), ("beside a drain", beside)):
+            report.measured(f"latency of other keys {name}, p50", percentile(found, 50), "ms")
+            report.measured(f"latency of other keys {name}, p99", percentile(found, 99), "ms")
+        ratio = percentile(beside, 99) / percentile(alone, 99)
+        report.at_most("p99 of other keys, beside a drain to alone", ratio, "x", 2.0)
+
+
+def _latencies(
+    one: Bench, rate: int, seconds: float, more: Callable[[], bool] = lambda: False
+) -> list[float]:
+    """From the time that a record was due to that of the commit that let it pass, in ms."""
+    found: list[float] = []
+    admitted = TopicPartition("gated-door-admitted", 0)
+    sent = 0
+    with closing(one.log.reader({admitted: one.log.ends([admitted])[admitted]})) as reader:
+        began = time.monotonic()
+
+        def look() -> None:
+            nonlocal sent
+            for fetched in reader.poll(0):
+                now = one.clock.now()
+                keys, times = fetched.batch.column(2).to_pylist(), fetched.batch.column(1).to_pylist()
+                found.extend(now - at for key, at in zip(keys, times, strict=True) if key != b"ada")
+            due = int((time.monotonic() - began) * rate)
+            if due > sent:
+                one.send([b"k%d" % number for number in range(sent, due)])
+                sent = due
+
+        one.work(lambda: time.monotonic() - began > seconds and not more(), look)
+    return found
+
+
+def opening(report: Report, folder: Path, *, quick: bool) -> None:
+    count = 100_000 if quick else 1_000_000
+    with bench(gated(), folder, "open") as one:
+        one.open()
+        one.gate.commander.pause_everyone()
+        report.tell(f"holding {count:,} events of 10,000 keys")
+        one.send([b"k%d" % (number % 10_000) for number in range(count)])
+        one.work(one.drained)
+        assert one.slot is not None
+        one.slot.close()
+        one.slot = None
+        began = time.monotonic()
+        one.open()
+        report.measured(f"opening a task with {count:,} held events", time.monotonic() - began, "s")
+
+
+def pausing(report: Report, folder: Path, *, quick: bool) -> None:
+    report.tell("pause calls until they are applied")
+    found: list[float] = []
+    with bench(gated(), folder, "pause") as one:
+        slot = one.open()
+        for number in range(20 if quick else 200):
+            key = b"k%d" % number
+            began = time.monotonic()
+            one.gate.commander.pause(key)
+            while one.gate.key(key).status is None:
+                slot.turn(0.002)
+                slot.commit()
+            found.append((time.monotonic() - began) * 1000)
+    report.measured("pause to applied, commits at once: p50", percentile(found, 50), "ms")
+    report.measured("pause to applied, commits at once: p99", percentile(found, 99), "ms")
+
+
+PARTS = {"hold": holding, "pass": passing, "drain": draining, "open": opening, "pause": pausing}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gate")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
+    options = parser.parse_args(arguments)
+    report = Report("gate", machine())
+    report.tell = lambda what: print(f"... {what}", file=sys.stderr, flush=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as folder:
+            for part in PARTS.values():
+                part(report, Path(folder), quick=options.quick)
+    finally:
+        if options.json:
+            print(report.as_json())
+        else:
+            Console(width=None if sys.stdout.isatty() else 140).print(report.table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""`tidegate pause`, `resume` and `gates`: hold and let go the events of keys, and see what waits."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from tidegate import names
+from tidegate.cli.encode import from_text
+from tidegate.cli.options import AsJson, KeyType, LogUrl, opened
+from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.view import printable
+from tidegate.clock import SystemClock
+from tidegate.errors import ConfigError
+from tidegate.gate.commands import Commanded
+from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.outside import Gate, KeyState
+from tidegate.log.protocol import Log
+from tidegate.runtime.start import find_manifest
+
+app = typer.Typer(help="Gates of the apps on the log.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="GATE", help="The gate, or APP/GATE.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The key of the events.")]
+SomeKey = Annotated[
+    str | None, typer.Argument(metavar="[KEY]", help="The key of the events.", show_default=False)
+]
+Everyone = Annotated[bool, typer.Option("--everyone", help="All keys at once.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit topic.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="Who; default: you.", show_default=False)]
+Wait = Annotated[
+    float | None,
+    typer.Option("--wait", metavar="SECONDS", help="Until the gate has applied it.", show_default=False),
+]
+
+
+def pause(
+    gate: Name,
+    key: SomeKey = None,
+    everyone: Everyone = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    lasts: Annotated[
+        float | None,
+        typer.Option("--for", metavar="SECONDS", help="Then it ends by itself.", show_default=False),
+    ] = None,
+    wait: Wait = None,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold the events of a key from now on."""
+    end = None if lasts is None else SystemClock().now() + round(lasts * 1000)
+
+    def wish(found: Gate, asked: bytes) -> Commanded:
+        said: dict[str, Any] = {"actor": actor or _me(), "reason": reason, "expires_at": end}
+        commander = found.commander
+        return commander.pause_everyone(**said) if asked == EVERYONE else commander.pause(asked, **said)
+
+    _command("paused", gate, _asked(key, key_type, everyone=everyone), wish, wait, log, as_json=as_json)
+
+
+def resume(
+    gate: Name,
+    key: SomeKey = None,
+    everyone: Everyone = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    wait: Wait = None,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let go what waits for a key, in its order, and then what comes."""
+
+    def wish(found: Gate, asked: bytes) -> Commanded:
+        said = {"actor": actor or _me(), "reason": reason}
+        commander = found.commander
+        return commander.resume_everyone(**said) if asked == EVERYONE else commander.resume(asked, **said)
+
+    _command("resumed", gate, _asked(key, key_type, everyone=everyone), wish, wait, log, as_json=as_json)
+
+
+@app.command("list")
+def list_gates(log: LogUrl = None, as_json: AsJson = False) -> None:
+    """List the gates, with how many keys they hold."""
+    with opened(log) as (opened_log, _):
+        gates = list(_gates(opened_log))
+        told = [_summary(gate) for gate in gates]
+    if as_json:
+        say_json({"gates": told})
+    elif not told:
+        say("no gates on this log.  Do: use stream.gate(name) in an app, and run it")
+    else:
+        rows = [
+            (
+                f"{one['app']}/{one['gate']}",
+                f"{one['paused']:,}",
+                f"{one['held']:,}",
+                f"{one['bytes']:,}",
+                "paused" if one["everyone"] else "",
+            )
+            for one in told
+        ]
+        say_table(rows, ("gate", "paused keys", "held events", "bytes", "everyone"))
+
+
+@app.command()
+def show(
+    gate: Name,
+    key: SomeKey = None,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what is in force for a key, or for all that are paused or have something waiting."""
+    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+        if key is not None:
+            states = [found.key(from_text(os.fsencode(key), key_type))]
+        else:
+            states = [one for one in found.all_keys() if one.held]
+        everyone = found.everyone()
+    if as_json:
+        whole = {str(number): _told(status) for number, status in everyone.items()}
+        say_json({"gate": found.name, "everyone": whole, "keys": [_key_told(one) for one in states]})
+        return
+    if any(status.state == "PAUSED" for status in everyone.values()):
+        say(("everyone is paused", "yellow"))
+    say_table([_key_row(one) for one in states], ("key", "status", "epoch", "waiting", "by", "reason"))
+
+
+@app.command()
+def held(
+    gate: Name,
+    key: Key,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the events of a key that wait, oldest first."""
+    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+        asked = from_text(os.fsencode(key), key_type)
+        events = found.events(asked, limit)
+        waiting = found.key(asked).buffered
+    count = 0 if waiting is None else waiting.count
+    if as_json:
+        rows = [
+            {"sequence": number, "from": one.place, "timestamp": one.timestamp, "bytes": one.size}
+            for number, one in events
+        ]
+        say_json({"gate": found.name, "held": count, "events": rows})
+        return
+    say(f"{count:,} events wait")
+    say_table(
+        [(f"{number}", one.place, _time(one.timestamp), f"{one.size:,}") for number, one in events],
+        ("sequence", "from", "time", "bytes"),
+    )
+
+
+@app.command()
+def history(
+    gate: Name,
+    key: SomeKey = None,
+    everyone: Everyone = False,
+    key_type: KeyType = None,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell who paused and resumed a key, and why."""
+    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+        told = list(found.history(_asked(key, key_type, everyone=everyone)))
+    if as_json:
+        say_json({"gate": found.name, "history": told})
+        return
+    say_table(
+        [
+            (_time(one.at), one.state, f"{one.epoch}", one.cause, printable(one.actor), printable(one.reason))
+            for one in told
+        ],
+        ("at", "status", "epoch", "by means of", "by", "reason"),
+    )
+
+
+# --- inside -------------------------------------------------------------------------------------------
+
+
+def _command(
+    done: str, gate: str, asked: bytes, wish: Any, wait: float | None, log: str | None, *, as_json: bool
+) -> None:
+    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+        marks = found.marks()
+        written: Commanded = wish(found, asked)
+        if wait is not None:
+            found.wait_applied(asked, written, marks, wait)
+    applied = "applied" if wait is not None else "written"
+    if as_json:
+        epochs = {str(number): epoch for number, epoch in written.epochs.items()}
+        say_json({"gate": found.name, "state": done, "epochs": epochs, "applied": wait is not None})
+    else:
+        who = "everyone" if asked == EVERYONE else printable(asked.decode(errors="replace"))
+        say(f"{done} ", (who, "bold"), f" at {found.app}/{found.name}: {applied}")
+
+
+def _asked(key: str | None, kind: Any, *, everyone: bool) -> bytes:
+    if everyone == (key is not None):
+        raise ConfigError("no-key", "say whose events are meant", "give a KEY, or --everyone")
+    return EVERYONE if key is None else from_text(os.fsencode(key), kind)
+
+
+def _gates(log: Log) -> Iterator[Gate]:
+    for topic in log.names():
+        if topic.endswith("-control"):
+            manifest = find_manifest(log, topic.removesuffix("-control"))
+            if manifest is not None and names.control(manifest.app) == topic:
+                for name in manifest.gates:
+                    yield Gate(log, manifest, name, SystemClock())
+
+
+@contextmanager
+def _found(log: Log, gate: str) -> Iterator[Gate]:
+    """The one gate of this name."""
+    gates = list(_gates(log))
+    fitting = [one for one in gates if gate in (one.name, f"{one.app}/{one.name}")]
+    if len(fitting) != 1:
+        known = ", ".join(f"{one.app}/{one.name}" for one in fitting or gates) or "none"
+        what = "no gate" if not fitting else "more than one gate"
+        raise ConfigError("no-such-gate", f"{what} on this log is called {gate!r}", f"there is: {known}")
+    yield fitting[0]
+
+
+def _summary(gate: Gate) -> dict[str, Any]:
+    keys = gate.all_keys()
+    waiting = [one.buffered for one in keys if one.buffered is not None]
+    return {
+        "app": gate.app,
+        "gate": gate.name,
+        "paused": sum(one.status is not None and one.status.state == "PAUSED" for one in keys),
+        "held": sum(one.count for one in waiting),
+        "bytes": sum(one.bytes for one in waiting),
+        "everyone": any(status.state == "PAUSED" for status in gate.everyone().values()),
+        **{what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
+    }
+
+
+def _key_told(one: KeyState) -> dict[str, Any]:
+    return {
+        "key": one.key.decode(errors="backslashreplace"),
+        "held": one.held,
+        "status": None if one.status is None else _told(one.status),
+        "waiting": 0 if one.buffered is None else one.buffered.count,
+        "bytes": 0 if one.buffered is None else one.buffered.bytes,
+    }
+
+
+def _told(status: InForce) -> dict[str, Any]:
+    return {name: getattr(status, name) for name in InForce.__struct_fields__}
+
+
+def _key_row(one: KeyState) -> tuple[str, ...]:
+    status, waiting = one.status, one.buffered
+    return (
+        printable(one.key.decode(errors="replace")),
+        "-" if status is None else status.state,
+        "-" if status is None else f"{status.epoch}",
+        "0" if waiting is None else f"{waiting.count:,}",
+        "" if status is None else printable(status.actor),
+        "" if status is None else printable(status.reason),
+    )
+
+
+def _time(millis: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)).isoformat(
+        sep=" ", timespec="milliseconds"
+    )
+
+
+def _me() -> str:
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return "cli"

@@ -1,0 +1,185 @@
+"""On Spark and Kafka: drivers that are killed, slots that sleep through a takeover, a broker that is away.
+
+A consumer outside looks on all the time: each count of a word is one more than the last (I1, I2, I4, I8).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.spark.test_cluster import Command
+from tests.spark.test_on_kafka import (  # noqa: F401 - fixtures
+    PARTITIONS,
+    WORDS,
+    Outside,
+    Start,
+    config,
+    outside,
+    prefix,
+)
+from tests.waiting import wait_for
+
+import tidegate
+from tidegate.config import Config
+from tidegate.connection import Connection
+from tidegate.log.records import columns_to_batch
+from tidegate.log.topic import TopicSpec
+from tidegate.runtime.coordinator import State
+from tidegate.testing.broker import KafkaCluster
+from tidegate.types import TopicPartition
+
+SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
+AWAY_SECONDS = 180.0
+
+
+class Feeder:
+    """Sends words all the time, inside a `with`, and knows what it sent."""
+
+    def __init__(self, config: Config, prefix: str) -> None:  # noqa: F811 - not the fixtures
+        self._config = config
+        self._topic = f"{prefix}-words"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self.sent: Counter[str] = Counter()
+
+    def again(self) -> Feeder:
+        """One that goes on where this one ended."""
+        made = Feeder(self._config, self._topic.removesuffix("-words"))
+        made.sent.update(self.sent)
+        return made
+
+    def __enter__(self) -> Feeder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        rng = random.Random(3)
+        with tidegate.connect(config=self._config) as log:
+            while not self._ended.is_set():
+                words = [f"word-{rng.randrange(WORDS)}" for _ in range(100)]
+                batch = columns_to_batch([1_700_000_000_000] * 100, [None] * 100, [w.encode() for w in words])
+                with suppress(tidegate.LogError):  # a broker that is away: not sent, so it does not count
+                    log.log.append(TopicPartition(self._topic, rng.randrange(PARTITIONS)), batch)
+                    self.sent.update(words)
+                time.sleep(0.02)
+
+
+@pytest.fixture
+def feeder(config: Config, log: Connection, prefix: str) -> Feeder:  # noqa: F811
+    log.log.create(TopicSpec(f"{prefix}-words", PARTITIONS))
+    return Feeder(config, prefix)
+
+
+def goes_on(outside: Outside, by: int = 500) -> None:  # noqa: F811
+    before = outside.counts.total()
+    wait_for(lambda: outside.counts.total() >= before + by, every=0.1)
+
+
+def ends_right(outside: Outside, feeder: Feeder) -> None:  # noqa: F811
+    wait_for(lambda: outside.counts.total() >= feeder.sent.total(), every=0.2)
+    assert outside.wrong == []
+    assert outside.counts == feeder.sent
+
+
+def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
+    start: Start,
+    outside: Outside,  # noqa: F811
+    feeder: Feeder,
+    prefix: str,  # noqa: F811
+) -> None:
+    """Stopped at any moment under load, so in most rounds with a transaction open."""
+    rng = random.Random(5)
+    with feeder:
+        run = start(f"{prefix}:app")
+        wait_for(lambda: run.state is State.RUNNING)
+        goes_on(outside)
+        for _ in range(5 if SOAK else 1):
+            asleep = [landing.pid for landing in run.view.landings.values()]
+            time.sleep(rng.uniform(0.0, 0.3))
+            for pid in asleep:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                newer = start(f"{prefix}:app")
+                wait_for(lambda newer=newer: newer.state is State.RUNNING)  # type: ignore[misc]
+                goes_on(outside)
+            finally:
+                for pid in asleep:
+                    os.kill(pid, signal.SIGCONT)
+            wait_for(lambda run=run: run.state is State.FAILED)  # type: ignore[misc]
+            goes_on(outside)
+            run = newer
+    ends_right(outside, feeder)
+    run.stop()
+    assert run.wait(60)
+    ends_right(outside, feeder)
+
+
+@pytest.mark.skipif(not SOAK, reason="starts of a whole Spark: make soak")
+def test_a_driver_that_is_killed_is_followed_by_another(
+    config: Config,  # noqa: F811
+    outside: Outside,  # noqa: F811
+    feeder: Feeder,
+    kafka: KafkaCluster,
+    prefix: str,  # noqa: F811
+) -> None:
+    lines = [f'log = "{kafka.url}"', f"partitions = {PARTITIONS}", f'app = "{prefix}:app"']
+    toml = "\n".join([*lines, "[spark]", 'master = "local[2]"'])
+    (Path(config.folder) / "tidegate.toml").write_text(toml)
+    with feeder:
+        for _ in range(3):
+            run = Command(config)
+            try:
+                goes_on(outside, 1000)
+            finally:
+                run.kill()
+        last = Command(config)
+        goes_on(outside, 1000)
+    try:
+        ends_right(outside, feeder)
+        assert last.end(signal.SIGTERM) == 0
+    finally:
+        last.close()
+    ends_right(outside, feeder)
+
+
+@pytest.mark.skipif(not SOAK, reason="three minutes: make soak")
+def test_a_broker_that_is_away_for_minutes_is_waited_for(
+    start: Start,
+    outside: Outside,  # noqa: F811
+    feeder: Feeder,
+    kafka: KafkaCluster,
+    prefix: str,  # noqa: F811
+) -> None:
+    """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer says nothing."""
+    run = start(f"{prefix}:app")
+    wait_for(lambda: run.state is State.RUNNING)
+    with feeder:
+        goes_on(outside)
+    ends_right(outside, feeder)
+    [broker] = kafka.brokers
+    broker.freeze()
+    try:
+        wait_for(lambda: run.view.log_trouble is not None)
+        time.sleep(AWAY_SECONDS)
+        assert run.state is State.RUNNING
+    finally:
+        broker.wake()
+    more = feeder.again()
+    with more:
+        goes_on(outside)
+    ends_right(outside, more)
+    assert run.view.log_trouble is None
+    run.stop()
+    assert run.wait(60)
