@@ -1,4 +1,4 @@
-"""What each customer has bought: large orders only, and orders that cannot be read are put aside."""
+"""What each customer has bought: large orders only. A customer can be paused, and bad orders are put aside."""
 
 from msgspec import Struct
 
@@ -31,7 +31,7 @@ def add(total: Totals, order: Order) -> Totals:
 
 def app(config: Config) -> App:
     app = App("orders")
-    admitted = app.stream(ORDERS, on_error="dead-letter")
+    admitted = app.stream(ORDERS, on_error="dead-letter").gate("orders-gate", max_held=100_000)
     large = admitted.filter(lambda order: order.cents >= config.min_cents)
     large.aggregate("totals", Totals, add).to(TOTALS)
     return app
