@@ -1,4 +1,4 @@
-"""What each customer has bought: large orders only. A customer can be paused, and bad orders are put aside."""
+"""What each customer has bought: large orders only. A customer can be paused; bad orders are put aside."""
 
 from msgspec import Struct
 
