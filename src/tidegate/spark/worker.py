@@ -23,7 +23,7 @@ CONTAINERS = 100_000
 @contextmanager
 def seldom_collected() -> Iterator[None]:
     """Records in work are many lists and tuples without a cycle, and at Python's own pace they are searched
-    again and again: a fifth of the time of a slot. What is there before is not searched at all meanwhile."""
+    again and again. What is there before is not searched at all meanwhile."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(CONTAINERS, *before[1:])
