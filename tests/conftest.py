@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ from tidegate.state.environment import open_here
 from tidegate.testing.broker import KafkaCluster
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else what tests start hears no Ctrl-C
 
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")  # a machine that is slow is no fault of the code
