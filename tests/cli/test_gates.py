@@ -139,3 +139,15 @@ def test_a_log_without_gates_says_so(run: Run, log: SqliteLog) -> None:
     assert log
     assert "no gates" in run("gates", "list").out
     assert run("gates", "list", "--json").json == {"gates": []}
+
+
+@pytest.mark.parametrize("named", [None, "processed-events"])
+def test_a_reset_leaves_what_was_admitted_to_a_topic_of_the_users(
+    run: Run, log: SqliteLog, named: str | None
+) -> None:
+    prepare(gated(admitted=named), log, SystemClock(), partitions=2)
+    gone = run("reset", "gated", "--json").json["topics"]
+    assert {"gated-door-held-changelog", "gated-door-status-changelog"} <= set(gone)
+    assert ("gated-door-admitted" in gone) == (named is None)
+    assert named is None or named in log.names()
+    assert "gated-door-status" in log.names(), "what was wished for stays"

@@ -16,6 +16,7 @@ from tidegate.gate.formats import Buffered
 from tidegate.log.records import Row, to_batch
 from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.on_error import CODE
+from tidegate.runtime.origin import ORIGIN
 from tidegate.testing import Driver
 from tidegate.testing.gates import GateView
 from tidegate.testing.views import all_records
@@ -230,6 +231,22 @@ def test_a_gate_stands_behind_a_change_of_keys() -> None:
         gate.resume("1")
         driver.run()
         assert driver.by_key(PASSED) == {"0": [2, 4], "1": [1, 3]}
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_behind_a_change_of_keys_events_still_tell_where_they_came_from(batches: bool) -> None:
+    app = App("gated")
+    app.stream(EVENTS).group_by("by-parity", lambda value: f"{value % 2}").gate("door").to(PASSED)
+    with Driver(app, batches=batches) as driver:
+        gate = driver.gate("door")
+        gate.pause("1")
+        driver.send(EVENTS, "ada", 1, 2, 3, 4)
+        driver.run()
+        gate.resume("1")
+        driver.run()
+        admitted = all_records(driver.log, "gated-door-admitted")
+        origins = [(dict(record.headers)[ORIGIN] or b"").split()[0] for record in admitted]
+        assert origins == [b"events/0/1", b"events/0/3", b"events/0/0", b"events/0/2"]
 
 
 def test_an_event_that_fails_beside_the_gate_is_not_held_either() -> None:

@@ -258,3 +258,10 @@ def test_errors_that_are_no_record_s_fault_are_not_looked_for() -> None:
     assert not Refusals().note(LogError("log-unreachable", "gone", ""), took)
     assert not Refusals().note(LogError("record-refused", "no", ""), [])
     assert not Refusals().note(LogError("record-refused", "no", ""), [Took(0, {})])
+
+
+def test_what_cannot_be_narrowed_down_any_more_is_given_up() -> None:
+    refusals, error = Refusals(), LogError("record-refused", "no", "")
+    assert refusals.note(error, [Took(5, {SOURCE: 5}, (SOURCE, 4))])
+    assert refusals.limit == 1
+    assert not refusals.note(error, [Took(2, {SOURCE: 2}, (SOURCE, 1))]), "else it would open for ever"

@@ -94,14 +94,16 @@ def reset(
 ) -> None:
     """Delete everything an app owns in the log and on this host: it starts from the beginning then.
 
-    Source topics and outputs stay. The app must not run.
+    Source topics and outputs stay, and so does what a gate admitted to a topic that was named for it; what a
+    gate holds is read again from the sources. The app must not run.
     """
     with opened(log) as (found, config):
         manifest = find_manifest(found, app)
         if manifest is None:
             raise _unknown(app)
+        admitted = [names.gate(app, gate, "admitted") for gate in manifest.gates]
         owned = [
-            *manifest.internal.values(),
+            *(topic for topic in manifest.internal.values() if topic in (*manifest.purged(), *admitted)),
             *(store.changelog for store in manifest.stores.values() if store.changelog),
             *(made(app) for made in (names.positions, names.control, names.status, names.dead_letters)),
         ]

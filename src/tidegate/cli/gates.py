@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -120,7 +120,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Tell what is in force for a key, or for all that are paused or have something waiting."""
-    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+    with opened(log) as (opened_log, _):
+        found = _found(opened_log, gate)
         if key is not None:
             states = [found.key(from_text(os.fsencode(key), key_type))]
         else:
@@ -145,7 +146,8 @@ def held(
     as_json: AsJson = False,
 ) -> None:
     """Tell the events of a key that wait, oldest first."""
-    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+    with opened(log) as (opened_log, _):
+        found = _found(opened_log, gate)
         asked = from_text(os.fsencode(key), key_type)
         events = found.events(asked, limit)
         waiting = found.key(asked).buffered
@@ -174,7 +176,8 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Tell who paused and resumed a key, and why."""
-    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+    with opened(log) as (opened_log, _):
+        found = _found(opened_log, gate)
         told = list(found.history(_asked(key, key_type, everyone=everyone)))
     if as_json:
         say_json({"gate": found.name, "history": told})
@@ -194,7 +197,8 @@ def history(
 def _command(
     done: str, gate: str, asked: bytes, wish: Any, wait: float | None, log: str | None, *, as_json: bool
 ) -> None:
-    with opened(log) as (opened_log, _), _found(opened_log, gate) as found:
+    with opened(log) as (opened_log, _):
+        found = _found(opened_log, gate)
         marks = found.marks()
         written: Commanded = wish(found, asked)
         if wait is not None:
@@ -223,8 +227,7 @@ def _gates(log: Log) -> Iterator[Gate]:
                     yield Gate(log, manifest, name, SystemClock())
 
 
-@contextmanager
-def _found(log: Log, gate: str) -> Iterator[Gate]:
+def _found(log: Log, gate: str) -> Gate:
     """The one gate of this name."""
     gates = list(_gates(log))
     fitting = [one for one in gates if gate in (one.name, f"{one.app}/{one.name}")]
@@ -232,7 +235,7 @@ def _found(log: Log, gate: str) -> Iterator[Gate]:
         known = ", ".join(f"{one.app}/{one.name}" for one in fitting or gates) or "none"
         what = "no gate" if not fitting else "more than one gate"
         raise ConfigError("no-such-gate", f"{what} on this log is called {gate!r}", f"there is: {known}")
-    yield fitting[0]
+    return fitting[0]
 
 
 def _summary(gate: Gate) -> dict[str, Any]:

@@ -171,18 +171,9 @@ class GateStep:
         before, everyone = self._paused.get(key), self._everyone
         self._undo.append(lambda: self._reset(key, before, everyone))
         self._remember(key, status)
-        audit = Audit(
-            gate=self.name,
-            state=status.state,
-            epoch=status.epoch,
-            at=status.at,
-            cause=status.cause,
-            actor=status.actor,
-            reason=status.reason,
-            expires_at=status.expires_at,
-            everyone=key == EVERYONE,
-            held=self._buffer.count if key == EVERYONE else self._buffer.held(key),
-        )
+        held = self._buffer.count if key == EVERYONE else self._buffer.held(key)
+        told = msgspec.structs.asdict(status)
+        audit = Audit(gate=self.name, everyone=key == EVERYONE, held=held, **told)
         value = msgspec.json.encode(audit)
         host.emit(self._audit, key, value, Record(key, value, status.at))
         if key == EVERYONE:

@@ -151,6 +151,10 @@ class Gates:
         for gate in self.all:
             gate.step.counts.refused += raw.partition in (gate.status, gate.trigger)
 
+    def commands(self) -> list[TopicPartition]:
+        """Where they all come from."""
+        return [partition for gate in self.all for partition in (gate.status, gate.trigger)]
+
     def work(self) -> bool:
         """What they do by themselves. Whether anything came of it."""
         return sum(gate.step.work() for gate in self.all) > 0

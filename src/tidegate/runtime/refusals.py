@@ -65,10 +65,11 @@ class Refusals:
 
     def note(self, error: LogError, tasks: Iterable[Taking]) -> bool:
         """A transaction was refused: whether it helps to go on with care. It does not where no record was
-        taken (a timer sent it), or where what stands for a known one is refused too."""
+        taken (a timer sent it), where what stands for a known one is refused too, or where there are no fewer
+        records to be taken."""
         taking = [task for task in tasks if task.taken]
         count = sum(task.taken for task in taking)
-        if not by_the_record(error) or not count:
+        if not by_the_record(error) or not count or (count > 1 and self.limit == 1):
             return False
         if count > 1:
             self.limit = max(1, min(count, self.limit or count) // NARROWER)

@@ -233,7 +233,7 @@ class Slot:
         for batch in fetched:
             self._owners[batch.partition].feed(batch)
         for task in self._running.values():
-            for partition in task.commands() if task.gates else ():
+            for partition in task.gates.commands():
                 task.merge.stands(partition, reader.position(partition))
         return len(fetched)
 
@@ -248,7 +248,7 @@ class Slot:
         ]
         if not asking:
             return
-        commands = {partition for task in asking for partition in task.commands()}
+        commands = {partition for task in asking for partition in task.gates.commands()}
         ends = self._log.ends(commands)
         for task in asking:
             task.merge.await_commands(ends)

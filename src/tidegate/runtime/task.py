@@ -220,6 +220,8 @@ class StreamTask:
         self._sender.checked_at = self._setting.clock.now()
         if self._clockwork.left or (self.gates and not self._follow_commands()):
             return 0
+        if self.taken:  # commands, whose effects are no record's fault either
+            return self.taken
         if self._whole is not None:
             batch = self.merge.take_batch(limit)
             if batch is not None:

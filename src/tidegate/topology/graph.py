@@ -55,8 +55,9 @@ class Topology:
 
 
 def feeds_gates_only(topology: Topology, node: Node) -> bool:
-    """Whether nobody but gates sees what the node gives, and nobody looks into it."""
-    if node.kind is Kind.SOURCE and (node.topic is None or node.topic.timestamp is not None):
+    """Whether nobody but gates sees what a source gives, and nobody looks into it. Behind an internal topic
+    the time and place of a record are those of its origin, which somebody has to look up."""
+    if node.kind in INTERNAL or (node.topic is not None and node.topic.timestamp is not None):
         return False
     children = topology.children(node.id)
     return bool(children) and all(
