@@ -74,20 +74,23 @@ def test_a_service_that_only_knows_kafka_pauses_and_resumes(
         wait_for(lambda: driver.view.plans == 1)
         manifest = find_manifest(log, "gated")
         assert manifest is not None
-        gate = Gate(log, manifest, "door", SystemClock())
+
+        def gate() -> Gate:
+            return Gate(log, manifest, "door", SystemClock())
+
         status = log.theirs(TopicPartition(manifest.gates["door"].status, 0)).topic
         number = partition_for(b"ada", manifest.gates["door"].partitions)
         at = SystemClock().now()
         # librdkafka's own partitioner is not Java's: the partition is named.
         paused = b'{"state":"PAUSED","actor":"crm","reason":"dispute"}'
         send(kafka.bootstrap, status, [Draft(b"ada", paused, at, ())], partition=number)
-        wait_for(lambda: gate.key(b"ada").held)
+        wait_for(lambda: gate().key(b"ada").held)
         fleet.connection.send(EVENTS, "ada", 1, 2, 3)
-        wait_for(lambda: (found := gate.key(b"ada").buffered) is not None and found.count == 3)
+        wait_for(lambda: (found := gate().key(b"ada").buffered) is not None and found.count == 3)
         active = b'{"state":"ACTIVE","actor":"crm","reason":"settled"}'
         send(kafka.bootstrap, status, [Draft(b"ada", active, at, ())], partition=number)
         wait_for(lambda: [one.value for one in fleet.connection.read(PASSED)] == [1, 2, 3])
-        assert [(one.state, one.actor) for one in gate.history(b"ada")] == [
+        assert [(one.state, one.actor) for one in gate().history(b"ada")] == [
             ("PAUSED", "crm"),
             ("ACTIVE", "crm"),
         ]

@@ -62,20 +62,22 @@ def test_three_pass_five_hundred_wait_and_all_come_out_in_their_order(
     wait_for(lambda: run.state is State.RUNNING)
     manifest = find_manifest(log.log, name)
     assert manifest is not None
-    gate = Gate(log.log, manifest, "door", SystemClock())
+
+    def gate() -> Gate:
+        return Gate(log.log, manifest, "door", SystemClock())
 
     def out(key: str) -> list[int]:
         return [record.value for record in log.read(passed) if record.key == key]
 
     log.send(events, "ada", 1, 2, 3)
     wait_for(lambda: out("ada") == [1, 2, 3], every=0.2)
-    marks = gate.marks()
-    gate.wait_applied(b"ada", gate.commander.pause(b"ada", reason="a case"), marks, 60)
+    marks = gate().marks()
+    gate().wait_applied(b"ada", gate().commander.pause(b"ada", reason="a case"), marks, 60)
     log.send(events, "ada", *range(4, 504))
     log.send(events, "bob", 1)
 
     def waiting() -> int:
-        buffered = gate.key(b"ada").buffered
+        buffered = gate().key(b"ada").buffered
         return 0 if buffered is None else buffered.count
 
     wait_for(lambda: waiting() == 500, every=0.2)
@@ -83,7 +85,7 @@ def test_three_pass_five_hundred_wait_and_all_come_out_in_their_order(
     assert out("ada") == [1, 2, 3]
     for landing in run.view.landings.values():
         os.kill(landing.pid, signal.SIGKILL)
-    gate.commander.resume(b"ada")
+    gate().commander.resume(b"ada")
     log.send(events, "ada", 504, 505)
     wait_for(lambda: len(out("ada")) >= 505, every=0.2)
     assert out("ada") == list(range(1, 506))
@@ -91,4 +93,4 @@ def test_three_pass_five_hundred_wait_and_all_come_out_in_their_order(
     run.stop()
     assert run.wait(60)
     assert out("ada") == list(range(1, 506))
-    assert [told.state for told in gate.history(b"ada")] == ["PAUSED", "ACTIVE"]
+    assert [told.state for told in gate().history(b"ada")] == ["PAUSED", "ACTIVE"]

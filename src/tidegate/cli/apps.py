@@ -20,15 +20,13 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.ensure import find_topic
-from tidegate.log.positions import read_positions
-from tidegate.log.protocol import Log
 from tidegate.runtime.control import read_control
+from tidegate.runtime.lag import lag_of
 from tidegate.runtime.load import load_app
 from tidegate.runtime.start import find_manifest
 from tidegate.runtime.status import Ended, StatusFollower
 from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.topology.describe import as_dict, as_mermaid, as_text
-from tidegate.types import TopicPartition
 
 Name = Annotated[
     str | None, typer.Argument(metavar="[MODULE:NAME]", help="The app; default: `app` of tidegate.toml.")
@@ -78,11 +76,11 @@ def lag(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
     with opened(log) as (found, _):
         if find_manifest(found, app) is None:
             raise _unknown(app)
-        rows = _lag(found, app)
+        rows = lag_of(found, app)
     if json:
-        say_json({"app": app, "lag": sum(row[4] for row in rows), "tasks": [_as_json(row) for row in rows]})
+        say_json({"app": app, "lag": sum(row.lag for row in rows), "tasks": rows})
     else:
-        cells = [(row[0], row[1], str(row[2]), f"{row[3]:,}", f"{row[4]:,}") for row in rows]
+        cells = [(r.task, r.topic, f"{r.partition}", f"{r.position:,}", f"{r.lag:,}") for r in rows]
         say_table(cells, ("task", "topic", "partition", "position", "lag"))
 
 
@@ -129,28 +127,6 @@ def loaded(config: Config) -> App:
         raise ConfigError("no-app", "no app is named", 'name it, or write app = "..." in tidegate.toml')
     sys.path.insert(0, str(config.folder))
     return load_app(config.app, config.settings)
-
-
-Lag = tuple[str, str, int, int, int]
-
-
-def _lag(log: Log, app: str) -> list[Lag]:
-    positions = read_positions(log, app)
-    at = {
-        (str(task), TopicPartition(topic, number)): offset
-        for task, position in sorted(positions.items())
-        for topic, offsets in position.sources.items()
-        for number, offset in offsets.items()
-    }
-    ends = log.ends({partition for _, partition in at})
-    return [
-        (task, partition.topic, partition.partition, offset, max(0, int(ends[partition]) - offset))
-        for (task, partition), offset in at.items()
-    ]
-
-
-def _as_json(row: Lag) -> dict[str, object]:
-    return dict(zip(("task", "topic", "partition", "position", "lag"), row, strict=True))
 
 
 def _unknown(app: str) -> ConfigError:

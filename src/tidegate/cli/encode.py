@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tidegate.cli.batches import Outgoing
-from tidegate.cli.view import PLAIN_KINDS, Kind
 from tidegate.errors import SerdeError
 from tidegate.log.records import Headers, Row
 from tidegate.names import check_header
 from tidegate.serde.protocol import unencodable
 from tidegate.typed_records import as_millis
+from tidegate.typed_text import checked_json, from_text
+from tidegate.view import PLAIN_KINDS, Kind
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
-_NUMBER = re.compile(r"[+-]?(nan|inf|infinity|[0-9.]+(e[+-]?[0-9]+)?)", re.IGNORECASE)
 _NULL = msgspec.Raw(b"null")
 
 
@@ -36,21 +34,6 @@ class JsonLine(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _lines = msgspec.json.Decoder(JsonLine)
-
-
-def from_text(text: bytes, kind: Kind | None) -> bytes:
-    """Text as the bytes of a kind; without one it stays as it is, if it is UTF-8."""
-    if kind is Kind.BYTES:
-        return text
-    try:
-        said = text.decode()
-    except UnicodeDecodeError:
-        raise unencodable("str", "it is no UTF-8", "use --type bytes to send bytes as they are") from None
-    if kind is None or kind is Kind.STR:
-        return text
-    if kind is Kind.JSON:
-        return _checked_json(text)
-    return _plain(said.strip(), kind)
 
 
 def from_json_line(line: bytes, key_kind: Kind | None, value_kind: Kind | None, now: int) -> Outgoing:
@@ -73,7 +56,7 @@ def _from_json(raw: msgspec.Raw, kind: Kind | None) -> bytes | None:
     if text == b"null":
         return None
     if kind is Kind.JSON:
-        return _checked_json(text)
+        return checked_json(text)
     value = msgspec.json.decode(text)
     if isinstance(value, dict) and value.keys() == {"base64"}:
         return _from_base64(value["base64"])
@@ -84,27 +67,6 @@ def _from_json(raw: msgspec.Raw, kind: Kind | None) -> bytes | None:
     if kind is Kind.BYTES or isinstance(value, dict | list):
         raise unencodable(kind, "JSON has another type there", "name the type that it has, or none")
     return PLAIN_KINDS[kind].encode(value)
-
-
-def _plain(said: str, kind: Kind) -> bytes:
-    value: int | float | bool
-    if kind is Kind.BOOL and said in ("true", "false"):
-        value = said == "true"
-    elif kind is Kind.INT and _WHOLE.fullmatch(said):
-        value = int(said)
-    elif kind is Kind.FLOAT and _NUMBER.fullmatch(said) and said.count(".") <= 1 and said != ".":
-        value = float(said)
-    else:
-        raise unencodable(kind, f"{said[:40]!r} is none", "send another value, or name its type")
-    return PLAIN_KINDS[kind].encode(value)
-
-
-def _checked_json(text: bytes) -> bytes:
-    try:
-        msgspec.json.format(text).decode()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise unencodable("json", str(error), "send JSON, or name another type") from None
-    return text
 
 
 def _headers(given: dict[str, Any] | list[tuple[str, Any]]) -> Headers:

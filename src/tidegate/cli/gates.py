@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from tidegate import names
-from tidegate.cli.encode import from_text
 from tidegate.cli.options import AsJson, KeyType, LogUrl, opened
 from tidegate.cli.output import say, say_json, say_table
-from tidegate.cli.view import printable
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError
 from tidegate.gate.commands import Commanded
 from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.outside import Gate, KeyState
 from tidegate.log.protocol import Log
-from tidegate.runtime.start import find_manifest
+from tidegate.runtime.apps import manifests
+from tidegate.typed_text import from_text
+from tidegate.view import printable
 
 app = typer.Typer(help="Gates of the apps on the log.", no_args_is_help=True)
 
@@ -91,8 +89,7 @@ def resume(
 def list_gates(log: LogUrl = None, as_json: AsJson = False) -> None:
     """List the gates, with how many keys they hold."""
     with opened(log) as (opened_log, _):
-        gates = list(_gates(opened_log))
-        told = [_summary(gate) for gate in gates]
+        told = [_summary(gate) for gate in _gates(opened_log)]
     if as_json:
         say_json({"gates": told})
     elif not told:
@@ -125,7 +122,7 @@ def show(
         if key is not None:
             states = [found.key(from_text(os.fsencode(key), key_type))]
         else:
-            states = [one for one in found.all_keys() if one.held]
+            states = [one for one in found.states() if one.held]
         everyone = found.everyone()
     if as_json:
         whole = {str(number): _told(status) for number, status in everyone.items()}
@@ -218,18 +215,15 @@ def _asked(key: str | None, kind: Any, *, everyone: bool) -> bytes:
     return EVERYONE if key is None else from_text(os.fsencode(key), kind)
 
 
-def _gates(log: Log) -> Iterator[Gate]:
-    for topic in log.names():
-        if topic.endswith("-control"):
-            manifest = find_manifest(log, topic.removesuffix("-control"))
-            if manifest is not None and names.control(manifest.app) == topic:
-                for name in manifest.gates:
-                    yield Gate(log, manifest, name, SystemClock())
+def _gates(log: Log) -> list[Gate]:
+    return [
+        Gate(log, manifest, name, SystemClock()) for manifest in manifests(log) for name in manifest.gates
+    ]
 
 
 def _found(log: Log, gate: str) -> Gate:
     """The one gate of this name."""
-    gates = list(_gates(log))
+    gates = _gates(log)
     fitting = [one for one in gates if gate in (one.name, f"{one.app}/{one.name}")]
     if len(fitting) != 1:
         known = ", ".join(f"{one.app}/{one.name}" for one in fitting or gates) or "none"
@@ -239,7 +233,7 @@ def _found(log: Log, gate: str) -> Gate:
 
 
 def _summary(gate: Gate) -> dict[str, Any]:
-    keys = gate.all_keys()
+    keys = list(gate.states())
     waiting = [one.buffered for one in keys if one.buffered is not None]
     return {
         "app": gate.app,

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.view import printable, printable_json
 from tidegate.errors import TidegateError
+from tidegate.view import printable, printable_json
 
 PIPE_WIDTH = 1000
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from rich.text import Text
 
-from tidegate.cli.view import Kind, as_json, printable, shown, when
 from tidegate.errors import SerdeError
 from tidegate.log.records import ReadRow
 from tidegate.types import TopicPartition
+from tidegate.view import Kind, as_json, printable, shown, when
 
 T = TypeVar("T")
 

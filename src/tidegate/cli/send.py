@@ -9,14 +9,15 @@ from typing import Annotated, BinaryIO
 import typer
 
 from tidegate.cli.batches import Batches, Outgoing
-from tidegate.cli.encode import from_json_line, from_text
+from tidegate.cli.encode import from_json_line
 from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
 from tidegate.cli.output import note, say, say_json
-from tidegate.cli.view import Kind
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError, LogError, SerdeError, TidegateError
 from tidegate.log.records import Row
 from tidegate.log.topic import TopicInfo
+from tidegate.typed_text import from_text
+from tidegate.view import Kind
 
 CHUNK_BYTES = 1 << 20
 

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.encode import from_text
 from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
 from tidegate.cli.output import say, say_json, say_table
-from tidegate.cli.view import Kind, as_json, shown, when
 from tidegate.config import load_config
 from tidegate.errors import StateError
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.inspect import Checked, Found, check, find_folders, rows_of
 from tidegate.state.inspect import opened as opened_folder
 from tidegate.state.keys import Bound
+from tidegate.typed_text import from_text
+from tidegate.view import Kind, as_json, shown, when
 
 app = typer.Typer(help="State stores on this host, as committed to disk.", no_args_is_help=True)
 

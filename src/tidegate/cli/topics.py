@@ -9,13 +9,13 @@ import typer
 from tidegate.cli import send, tail
 from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import say, say_json, say_table
-from tidegate.cli.view import printable
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic, find_topic
 from tidegate.log.protocol import Log
 from tidegate.log.route import partitions_of
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import TopicPartition
+from tidegate.view import printable
 
 app = typer.Typer(help="Topics of the log.", no_args_is_help=True)
 app.command("send")(send.send)

@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 import pyarrow as pa
@@ -16,9 +19,8 @@ from tidegate.gate.buffer import stores_of
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.decide import Known, is_held
 from tidegate.gate.formats import EVERYONE, Audit, Buffered, Held, InForce
+from tidegate.gate.rows import Folded, Rows
 from tidegate.log.protocol import Log
-from tidegate.log.reads import fold, read_between
-from tidegate.log.records import rows_of
 from tidegate.topology.manifest import GateEntry, Manifest
 from tidegate.types import Offset, TopicPartition
 
@@ -40,80 +42,82 @@ class KeyState:
     """Whether its next event would wait."""
 
 
-class Gate:
-    """One gate of an app, by its manifest."""
+@dataclass(frozen=True, slots=True)
+class Changelogs:
+    """The topics that tell what a gate has done."""
 
-    def __init__(self, log: Log, manifest: Manifest, name: str, clock: Clock) -> None:
+    status: str
+    held: str
+    index: str
+
+    @classmethod
+    def of(cls, manifest: Manifest, gate: str) -> Changelogs:
+        return cls(*(_changelog(manifest, f"{gate}-{what}") for what in ("status", "held", "index")))
+
+
+class Gate:
+    """One gate of an app, by its manifest, as of the moment at which it was made."""
+
+    def __init__(
+        self, log: Log, manifest: Manifest, name: str, clock: Clock, rows: Rows | None = None
+    ) -> None:
         if name not in manifest.gates:
             hint = f"it has: {', '.join(sorted(manifest.gates)) or 'none'}"
             raise ConfigError("no-such-gate", f"app {manifest.app!r} has no gate {name!r}", hint)
         self.name = name
         self.app = manifest.app
         self.entry: GateEntry = manifest.gates[name]
+        self.topics = Changelogs.of(manifest, name)
         self._log = log
         self._clock = clock
+        self._rows: Rows = rows or Folded(log)
         self._held_key = stores_of(name)[1].key
-        self._status, self._held, self._index = (
-            _changelog(manifest, f"{name}-{what}") for what in ("status", "held", "index")
-        )
         self.commander = Commander(log, self.entry, clock)
 
-    def all_keys(self) -> list[KeyState]:
-        """All keys that were ever spoken of or have something waiting, by their bytes."""
-        found: list[KeyState] = []
-        for number in range(self.entry.partitions):
-            statuses = self._statuses(number)
-            everyone = statuses.pop(EVERYONE, None)
-            waiting = self._waiting(number)
-            for key in statuses.keys() | waiting.keys():
-                own = statuses.get(key)
-                held = is_held(Known(own, everyone), self._clock.now())
-                found.append(KeyState(key, own, waiting.get(key), held or key in waiting))
-        return sorted(found, key=lambda one: one.key)
+    def states(self, behind: bytes | None = None) -> Iterator[KeyState]:
+        """All keys that were ever spoken of or have something waiting, in the order of their bytes."""
+        parts = (self._keys(number, behind) for number in range(self.entry.partitions))
+        return merge(*parts, key=lambda one: one.key)
 
     def key(self, key: bytes) -> KeyState:
         """What is known of one key."""
         number = self.commander.partition_of(key)
-        statuses, waiting = self._statuses(number), self._waiting(number)
-        own = statuses.get(key)
-        held = is_held(Known(own, statuses.get(EVERYONE)), self._clock.now()) or key in waiting
-        return KeyState(key, own, waiting.get(key), held)
+        own, everyone = self._status_of(number, key), self._status_of(number, EVERYONE)
+        return self._state(key, own, self._waiting(number, key), everyone)
 
     def everyone(self) -> dict[int, InForce]:
         """What is in force for the whole gate, by partition."""
-        found = {number: self._statuses(number).get(EVERYONE) for number in range(self.entry.partitions)}
+        found = {number: self._status_of(number, EVERYONE) for number in range(self.entry.partitions)}
         return {number: status for number, status in found.items() if status is not None}
 
     def events(self, key: bytes, limit: int, behind: int = -1) -> list[tuple[int, Held]]:
         """The events of a key that wait, oldest first, with their sequence: those behind one."""
-        partition = TopicPartition(self._held, self.commander.partition_of(key))
-        found: list[tuple[int, Held]] = []
-        for stored, (value, _) in fold(self._log, partition).items():
-            of, sequence = self._held_key.decode(stored)
-            if of == key and sequence > behind and value is not None:
-                found.append((sequence, _held.decode(value)))
-        return sorted(found, key=lambda one: one[0])[:limit]
+        number = self.commander.partition_of(key)
+        waiting = self._waiting(number, key)
+        if waiting is None:
+            return []
+        first = max(waiting.first, behind + 1)
+        sequences = range(first, min(waiting.next, first + limit))
+        rows = (
+            (at, self._rows.get(self.topics.held, number, self._held_key.encode((key, at))))
+            for at in sequences
+        )
+        return [(at, _held.decode(row)) for at, row in rows if row is not None]
 
     def history(self, key: bytes) -> Iterator[Audit]:
         """What the gate applied to a key, oldest first."""
-        for number in range(self._log.describe(self.entry.audit).partitions):
-            partition = TopicPartition(self.entry.audit, number)
-            start = self._log.describe(self.entry.audit).starts[number]
-            for batch in read_between(self._log, partition, start, self._log.ends([partition])[partition]):
-                for row in rows_of(batch):
-                    if row.key == key and row.value is not None:
-                        yield _audit.decode(row.value)
+        return (_audit.decode(value) for value in self._rows.history(self.entry.audit, key))
 
     def marks(self) -> dict[int, Offset]:
         """How far the status changelog goes: to be taken before a wish is written that one waits for."""
-        partitions = [TopicPartition(self._status, number) for number in range(self.entry.partitions)]
+        partitions = [TopicPartition(self.topics.status, number) for number in range(self.entry.partitions)]
         return {one.partition: end for one, end in self._log.ends(partitions).items()}
 
     def wait_applied(self, key: bytes, wished: Commanded, marks: dict[int, Offset], seconds: float) -> None:
         """Until the gate has applied a wish that was written behind the marks. LogError `not-applied` if that
         takes too long: it stays written."""
         left = dict(wished.epochs)
-        starts = {TopicPartition(self._status, number): marks[number] for number in left}
+        starts = {TopicPartition(self.topics.status, number): marks[number] for number in left}
         deadline = time.monotonic() + seconds
         with closing(self._log.reader(starts)) as reader:
             while left:
@@ -129,13 +133,38 @@ class Gate:
                     if number in left and _newest(fetched.batch, key) >= left[number]:
                         del left[number]
 
-    def _statuses(self, number: int) -> dict[bytes, InForce]:
-        rows = fold(self._log, TopicPartition(self._status, number)).items()
-        return {key: _in_force.decode(value) for key, (value, _) in rows if value is not None}
+    def _keys(self, number: int, behind: bytes | None) -> Iterator[KeyState]:
+        """Of one partition: two sorted scans, side by side."""
+        topics = self.topics
+        statuses = self._rows.scan(topics.status, number, behind)
+        waiting = self._rows.scan(topics.index, number, behind)
+        both = merge(
+            ((key, status, None) for key, status in statuses if key != EVERYONE),
+            ((key, None, index) for key, index in waiting),
+            key=itemgetter(0),
+        )
+        everyone = self._status_of(number, EVERYONE)
+        for key, rows in groupby(both, key=itemgetter(0)):
+            own: InForce | None = None
+            held: Buffered | None = None
+            for _, status, index in rows:
+                own = own if status is None else _in_force.decode(status)
+                held = held if index is None else _buffered.decode(index)
+            yield self._state(key, own, held, everyone)
 
-    def _waiting(self, number: int) -> dict[bytes, Buffered]:
-        rows = fold(self._log, TopicPartition(self._index, number)).items()
-        return {key: _buffered.decode(value) for key, (value, _) in rows if value is not None}
+    def _state(
+        self, key: bytes, own: InForce | None, waiting: Buffered | None, everyone: InForce | None
+    ) -> KeyState:
+        held = is_held(Known(own, everyone), self._clock.now()) or waiting is not None
+        return KeyState(key, own, waiting, held)
+
+    def _status_of(self, number: int, key: bytes) -> InForce | None:
+        row = self._rows.get(self.topics.status, number, key)
+        return None if row is None else _in_force.decode(row)
+
+    def _waiting(self, number: int, key: bytes) -> Buffered | None:
+        row = self._rows.get(self.topics.index, number, key)
+        return None if row is None else _buffered.decode(row)
 
 
 def _newest(batch: pa.RecordBatch, key: bytes) -> int:

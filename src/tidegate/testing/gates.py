@@ -27,14 +27,20 @@ class GateView:
     def __init__(
         self, name: str, run: Run, log: Log, clock: Clock, tasks: Callable[[], list[StreamTask]]
     ) -> None:
-        self._gate = Gate(log, run.manifest, name, clock)
+        self._name = name
+        self._manifest = run.manifest
         self._log = log
         self._clock = clock
         self._tasks = tasks
+        assert self._gate.name == name  # noqa: S101 - one that is not there is told by name
         nodes = run.setting.topology.nodes.values()
         [key] = [node.key for node in nodes if node.kind is Kind.GATE and node.name == name]
         assert key is not None  # noqa: S101 - set by the dsl
         self._encode = key.encode
+
+    @property
+    def _gate(self) -> Gate:
+        return Gate(self._log, self._manifest, self._name, self._clock)
 
     def pause(self, key: Any, *, reason: str = "", actor: str = "test", expires_at: int | None = None) -> int:
         """Wish for it; the next run applies it. The epoch."""
@@ -99,4 +105,4 @@ class GateView:
 
     def _counts(self) -> list[Counts]:
         gates = [gate for task in self._tasks() for gate in task.gates.all]
-        return [gate.step.counts for gate in gates if gate.step.name == self._gate.name]
+        return [gate.step.counts for gate in gates if gate.step.name == self._name]

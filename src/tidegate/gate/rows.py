@@ -1,0 +1,60 @@
+"""Where a gate seen from outside gets its rows: from the changelogs themselves, or from replicas of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from tidegate.log.protocol import Log
+from tidegate.log.reads import fold, read_between
+from tidegate.log.records import rows_of
+from tidegate.types import TopicPartition
+
+
+class Rows(Protocol):
+    """Changelogs and audit topics as of one moment."""
+
+    def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
+        """The row of a key."""
+        ...
+
+    def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """All rows, in the order of their keys; those behind a key."""
+        ...
+
+    def history(self, topic: str, key: bytes) -> Iterator[bytes]:
+        """All values that were ever written under a key, oldest first within a partition."""
+        ...
+
+
+class Folded:
+    """Read from the log when they are asked for, and kept."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._tables: dict[TopicPartition, dict[bytes, bytes]] = {}
+
+    def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
+        return self._table(topic, partition).get(key)
+
+    def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        for key, value in sorted(self._table(topic, partition).items()):
+            if behind is None or key > behind:
+                yield key, value
+
+    def history(self, topic: str, key: bytes) -> Iterator[bytes]:
+        info = self._log.describe(topic)
+        for number in range(info.partitions):
+            partition = TopicPartition(topic, number)
+            end = self._log.ends([partition])[partition]
+            for batch in read_between(self._log, partition, info.starts[number], end):
+                for row in rows_of(batch):
+                    if row.key == key and row.value is not None:
+                        yield row.value
+
+    def _table(self, topic: str, number: int) -> dict[bytes, bytes]:
+        partition = TopicPartition(topic, number)
+        if partition not in self._tables:
+            rows = fold(self._log, partition).items()
+            self._tables[partition] = {key: value for key, (value, _) in rows}
+        return self._tables[partition]
