@@ -10,8 +10,8 @@
     min_cents = 100                          TIDEGATE_SETTINGS__MIN_CENTS=100
 
 A key that nobody knows and a value of the wrong type are errors by name: a misspelt setting that is
-ignored is found weeks later. What stands under [kafka], [registry], [spark] and [settings] belongs to others
-and stays as it is; from the environment it comes as text.
+ignored is found weeks later. What stands under [kafka], [registry], [spark], [server] and [settings] belongs
+to others and stays as it is; from the environment it comes as text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.errors import ConfigError
 
 FILE = "tidegate.toml"
 PREFIX = "TIDEGATE_"
-SECTIONS = ("kafka", "registry", "spark", "settings")
+SECTIONS = ("kafka", "registry", "spark", "server", "settings")
 DOTTED = ("kafka", "registry")
 """Sections whose names have dots, which a variable cannot have."""
 
@@ -54,6 +54,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     registry: dict[str, Any] = {}
     """The schema registry of topics in Avro and JSON Schema."""
     spark: dict[str, Any] = {}
+    server: dict[str, Any] = {}
+    """Where `tidegate serve` listens, and whom it answers: docs/server.md."""
     settings: dict[str, Any] = {}
     folder: Path = Path()
     """Where tidegate.toml was found, else the working folder: relative paths start here."""
@@ -81,6 +83,7 @@ EXAMPLES = {
     "kafka": "a section [kafka] with librdkafka's own names",
     "registry": "a section [registry] with url and the names of confluent-kafka's registry client",
     "spark": "a section [spark] with master and conf",
+    "server": "a section [server] with host, port and tokens",
     "settings": "a section [settings] with your own names",
 }
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Config) if field.name in EXAMPLES}

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, demo, doctor, gates, run, state, topics
+from tidegate.cli import apps, demo, doctor, gates, run, serve, state, topics
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import say, say_error
 from tidegate.errors import TidegateError
@@ -60,10 +60,12 @@ app = typer.Typer(
 app.add_typer(topics.app, name="topics")
 app.add_typer(state.app, name="state")
 app.add_typer(gates.app, name="gates")
+app.add_typer(serve.tokens, name="tokens")
 app.command("pause")(gates.pause)
 app.command("resume")(gates.resume)
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("serve")(serve.serve)
 app.command("stop")(apps.stop)
 app.command("describe")(apps.describe)
 app.command("lag")(apps.lag)

@@ -1,0 +1,17 @@
+"""Answers as JSON, by msgspec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+
+class Answer(Response):
+    """Any value that msgspec knows."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return msgspec.json.encode(content)

@@ -1,0 +1,72 @@
+"""The application: routes behind the guard."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from tidegate.errors import TidegateError
+from tidegate.server.asked import no_other_queries
+from tidegate.server.errors import RequestError, told
+from tidegate.server.guard import Guard
+from tidegate.server.routes import apps, commands, gates, health, stores, topics
+from tidegate.server.serving import Serving
+from tidegate.server.settings import ServerSettings
+from tidegate.server.tokens import Tokens
+
+ROUTERS = (gates.router, commands.router, stores.router, topics.router, apps.router, health.router)
+
+
+def make_app(serving: Serving, settings: ServerSettings, tokens: Tokens | None) -> FastAPI:
+    """One server's application. FastAPI's own pages are off: they would be open, and load scripts from
+    elsewhere."""
+    app = FastAPI(
+        title="tidegate",
+        version=version("tidegate"),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(no_other_queries)],
+    )
+    app.state.serving = serving
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(TidegateError, _told)
+    app.add_exception_handler(RequestValidationError, _bad_request)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_middleware(Guard, settings=settings, tokens=tokens, tickets=serving.tickets)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
+        )
+    return app
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TidegateError)  # noqa: S101 - registered for it
+    return told(error)
+
+
+async def _bad_request(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return told(RequestError("bad-request", f"{where}: {first['msg']}"[:300], "see /openapi.json"))
+
+
+async def _no_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
+    if error.status_code == 405:
+        return told(RequestError("method-not-allowed", "this method does nothing here", "see /openapi.json"))
+    if error.status_code == 404:
+        return told(RequestError("no-such-path", "there is nothing at this path", "see /openapi.json"))
+    return told(RequestError("bad-request", str(error.detail)[:200], "see /openapi.json"))

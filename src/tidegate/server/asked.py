@@ -1,0 +1,129 @@
+"""What routes take from a path and a query, and how they show bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from fastapi import Depends, Header, Path, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from tidegate.errors import SerdeError
+from tidegate.server.errors import RequestError
+from tidegate.server.position import from_text as position_from_text
+from tidegate.server.serving import Serving, serving
+from tidegate.typed_text import from_text
+from tidegate.types import Offset, TopicPartition
+from tidegate.view import Kind, as_json
+
+LONGEST_KEY = 64 << 10
+LARGEST_PAGE = 1000
+
+Server = Annotated[Serving, Depends(serving)]
+App = Annotated[str | None, Query(description="The app, where several have one of this name.")]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many.")]
+After = Annotated[str | None, Query(description="`next` of the page before.")]
+KeyType = Annotated[Kind | None, Query(description="What the keys are.")]
+ValueType = Annotated[Kind | None, Query(alias="type", description="What the values are.")]
+IdempotencyKey = Annotated[
+    str | None, Header(max_length=200, description="A call that is repeated with it is done once.")
+]
+
+
+def _at_least(
+    at_least: Annotated[
+        str | None, Query(description="`position` of an answer: wait until it is seen.")
+    ] = None,
+) -> dict[TopicPartition, Offset]:
+    return position_from_text(at_least or "")
+
+
+def _key(
+    key: Annotated[str, Path(description="The key; any bytes, encoded as %XX.")], key_type: KeyType = None
+) -> bytes:
+    data = unquote_to_bytes(key)
+    if len(data) > LONGEST_KEY:
+        raise RequestError("too-large", f"a key of {len(data):,} bytes", "use the command line for such keys")
+    return data if key_type is None else from_text(data, key_type)
+
+
+AtLeast = Annotated[dict[TopicPartition, Offset], Depends(_at_least)]
+Key = Annotated[bytes, Depends(_key)]
+
+
+def gate_name(gate: Annotated[str, Path(description="The gate.")]) -> str:
+    return unquote(gate)
+
+
+def store_name(store: Annotated[str, Path(description="The store.")]) -> str:
+    return unquote(store)
+
+
+def topic_name(topic: Annotated[str, Path(description="The topic.")]) -> str:
+    return unquote(topic)
+
+
+GateName = Annotated[str, Depends(gate_name)]
+StoreName = Annotated[str, Depends(store_name)]
+TopicName = Annotated[str, Depends(topic_name)]
+
+
+def no_other_queries(request: Request) -> None:
+    """A misspelt query that is ignored is found weeks later."""
+    route = request.scope["route"]
+    if isinstance(route, APIRoute):
+        known = _queries(route.dependant) | {"ticket"}
+        for name in request.query_params:
+            if name not in known:
+                raise RequestError(
+                    "unknown-query",
+                    f"there is no query {name[:40]!r} here",
+                    f"there is: {', '.join(sorted(known))}",
+                )
+
+
+def _queries(of: Dependant) -> set[str]:
+    """The names of all queries that a route takes, by itself or through what it depends on."""
+    return {one.alias for one in of.query_params}.union(*(_queries(other) for other in of.dependencies))
+
+
+def shown_key(key: bytes, kind: Kind | None) -> Any:
+    """Text as it is; other bytes as base64."""
+    if kind is not None:
+        return shown(key, kind)
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return as_json(key, Kind.BYTES)
+
+
+def shown(data: bytes | None, kind: Kind | None) -> Any:
+    """Bytes as what they were said to be, or as base64 where they are not that."""
+    try:
+        return as_json(data, kind)
+    except SerdeError:
+        return as_json(data, Kind.BYTES)
+
+
+def quoted(key: bytes) -> str:
+    """A key as it stands in a path. Dots too: some clients take two of them for the folder above."""
+    return quote(key, safe="").replace(".", "%2E")
+
+
+def to_cursor(data: bytes) -> str:
+    """Where a page ended, as text that is handed back."""
+    return base64.urlsafe_b64encode(data).decode()
+
+
+def from_cursor(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return base64.b64decode(text, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise RequestError(
+            "bad-cursor", "this is no end of a page", "hand back `next` of the page before"
+        ) from None

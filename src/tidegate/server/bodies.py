@@ -1,0 +1,92 @@
+"""Bodies of requests: JSON, small, and strict. What one parser takes and another does not is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from tidegate.server.errors import RequestError
+
+LARGEST = 64 << 10
+SECONDS = 10.0
+DEEPEST = 20
+T = TypeVar("T")
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body, if it is not too large and does not take too long."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > LARGEST:
+        raise _too_large()
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > LARGEST:
+                    raise _too_large()
+                parts.append(part)
+    except TimeoutError:
+        raise RequestError("slow-body", f"the body took more than {SECONDS:g} s", "send it at once") from None
+    except ClientDisconnect:
+        raise RequestError("slow-body", "the body did not come to its end", "send it whole") from None
+    return b"".join(parts)
+
+
+def parsed(request: Request, body: bytes, kind: type[T]) -> T:
+    """The body as what a route takes; no body at all is an empty object."""
+    if not body:
+        return msgspec.convert({}, kind)
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if said != "application/json":
+        raise RequestError("needs-json", f"the body is {said or 'of no type'}", "send application/json")
+    try:
+        value = json.loads(body, object_pairs_hook=_object, parse_constant=_no_number)
+        _check(value, 0)
+        return msgspec.convert(value, kind)
+    except RecursionError:
+        raise _bad("it is nested too deep") from None
+    except (ValueError, msgspec.ValidationError) as error:
+        raise _bad(str(error)[:200]) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _check(value: Any, depth: int) -> None:
+    if depth > DEEPEST:
+        raise ValueError("it is nested too deep")
+    match value:
+        case str():
+            if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
+                raise ValueError("a text holds what no text can: NUL, or half a character")
+        case dict():
+            for name, part in value.items():
+                _check(name, depth)
+                _check(part, depth + 1)
+        case list():
+            for part in value:
+                _check(part, depth + 1)
+
+
+def _too_large() -> RequestError:
+    return RequestError("too-large", f"the body has more than {LARGEST:,} bytes", "send less")
+
+
+def _bad(why: str) -> RequestError:
+    return RequestError(
+        "bad-body", f"the body cannot be used: {why}", "docs/server.md has what each call takes"
+    )

@@ -1,0 +1,83 @@
+"""The one shape in which the server tells that something is wrong, and which status goes with it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from tidegate.errors import ConfigError, LogError, StateError, TidegateError
+
+log = logging.getLogger("tidegate.server")
+
+STATUS = {
+    "bad-host": 421,
+    "closed-route": 403,
+    "cross-site": 403,
+    "idempotency-mismatch": 422,
+    "method-not-allowed": 405,
+    "needs-json": 415,
+    "never-started": 404,
+    "no-such-gate": 404,
+    "no-such-path": 404,
+    "no-such-store": 404,
+    "no-such-topic": 404,
+    "no-token": 401,
+    "not-allowed": 403,
+    "slow-body": 408,
+    "too-large": 413,
+    "too-many-streams": 429,
+    "unknown-topic": 404,
+}
+
+
+class RequestError(TidegateError):
+    """A request that cannot be answered as it is."""
+
+
+def status_of(error: TidegateError) -> int:
+    """By code where that says more than the kind of error."""
+    if error.code in STATUS:
+        return STATUS[error.code]
+    if error.retryable:
+        return 503
+    return 400 if isinstance(error, ConfigError | RequestError) or _about_input(error) else 500
+
+
+def _about_input(error: TidegateError) -> bool:
+    return not isinstance(error, LogError | StateError)
+
+
+def told(error: TidegateError) -> Response:
+    """The answer. What is our own fault is logged under the same id."""
+    status, number = status_of(error), uuid.uuid4().hex
+    if status >= 500:
+        log.error("error %s: %s", number, error)
+    headers = {"Retry-After": "1"} if status in (429, 503) else {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(
+        msgspec.json.encode({"error": {**error.as_dict(), "id": number}}),
+        status,
+        {**headers, "Cache-Control": "no-store"},
+        "application/json",
+    )
+
+
+def told_unexpected(error: BaseException) -> Response:
+    """A bug: the answer has its id and nothing of its inside."""
+    number = uuid.uuid4().hex
+    log.error("error %s", number, exc_info=error)
+    shape: dict[str, Any] = {
+        "code": "internal",
+        "message": "the server failed",
+        "hint": "its log tells more, under this id",
+        "retryable": False,
+        "id": number,
+    }
+    return Response(
+        msgspec.json.encode({"error": shape}), 500, {"Cache-Control": "no-store"}, "application/json"
+    )

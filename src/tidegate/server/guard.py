@@ -1,0 +1,197 @@
+"""What every request must pass before a route sees it.
+
+1 its path is taken as it was sent, still encoded: a key may hold any bytes, a slash too; 2 it was meant for
+this server (Host); 3 if it changes something, no page of another site sent it; 4 it carries a token that is
+good for the route. A route that says nothing of whom it is for is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Asked
+
+from tidegate.errors import TidegateError
+from tidegate.server.errors import RequestError, told, told_unexpected
+from tidegate.server.settings import ServerSettings
+from tidegate.server.tickets import Tickets
+from tidegate.server.tokens import Scope, Tokens
+
+F = TypeVar("F", bound=Callable[..., Any])
+CALLER = "tidegate.caller"
+SAFE = ("GET", "HEAD", "OPTIONS")
+HERE = ("localhost", "127.0.0.1", "[::1]")
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Whom a route is for."""
+
+    scope: Scope | None
+    """None: anybody."""
+    ticket: bool = False
+    """Whether a ticket in the URL opens it, for browsers that can send no header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks."""
+
+    name: str
+    scope: Scope
+
+
+def needs(scope: Scope, *, ticket: bool = False) -> Callable[[F], F]:
+    """Opens a route to tokens of a scope."""
+    return _marked(Needs(scope, ticket))
+
+
+def for_anybody(route: F) -> F:
+    """Opens a route to anybody: it tells nothing that is worth a token."""
+    return _marked(Needs(None))(route)
+
+
+def _marked(mark: Needs) -> Callable[[F], F]:
+    def marked(route: F) -> F:
+        route.needs = mark  # type: ignore[attr-defined]
+        return route
+
+    return marked
+
+
+def needs_of(route: object) -> Needs | None:
+    """What a route says of itself; None: it is closed."""
+    found: Needs | None = getattr(getattr(route, "endpoint", None), "needs", None)
+    return found
+
+
+class Guard:
+    """The outermost layer, around the application."""
+
+    def __init__(
+        self, app: ASGIApp, *, settings: ServerSettings, tokens: Tokens | None, tickets: Tickets
+    ) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._tickets = tickets
+        self._origins = frozenset(settings.origins)
+        self._hosts = frozenset(name.lower() for name in (*HERE, settings.host, *settings.hosts))
+
+    async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        began = False
+
+        async def sending(message: Message) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self._app(scope, receive, sending)
+        except TidegateError as error:
+            if began:
+                raise
+            await told(error)(scope, receive, sending)
+        except Exception as error:
+            if began:
+                raise
+            await told_unexpected(error)(scope, receive, sending)
+
+    def _check(self, asked: Asked) -> None:
+        headers = Headers(scope=asked)
+        asked["path"] = _path(asked)
+        self._check_host(headers)
+        if asked["method"] not in SAFE:
+            self._check_origin(headers)
+        asked.setdefault("state", {})[CALLER] = self._caller(asked, headers, _route(asked))
+
+    def _check_host(self, headers: Headers) -> None:
+        given = headers.getlist("host")
+        if len(given) != 1 or _name_of(given[0]) not in self._hosts:
+            raise RequestError(
+                "bad-host", "the request is meant for another host", "add its name to hosts of [server]"
+            )
+
+    def _check_origin(self, headers: Headers) -> None:
+        origin = headers.get("origin")
+        if origin is not None:
+            if origin in self._origins or origin.partition("://")[2] == headers["host"]:
+                return
+        elif headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            return
+        raise RequestError(
+            "cross-site", "a page of another site sent this", "add its origin to origins of [server]"
+        )
+
+    def _caller(self, asked: Asked, headers: Headers, route: Needs | None) -> Caller | None:
+        """Who asks, if they may."""
+        if route is not None and route.scope is None:
+            return None
+        caller = self._known(asked, headers, tickets=route is not None and route.ticket)
+        if caller is None:
+            raise RequestError("no-token", "a token is needed", "send Authorization: Bearer and a token")
+        if route is None:
+            raise RequestError("closed-route", "this route is closed", "it must say whom it is for")
+        if route.scope is not None and caller.scope < route.scope:
+            wanted = route.scope.name.lower()
+            raise RequestError(
+                "not-allowed", f"the token {caller.name!r} is not for that", f"use one for {wanted}"
+            )
+        return caller
+
+    def _known(self, asked: Asked, headers: Headers, *, tickets: bool) -> Caller | None:
+        if self._tokens is None:
+            return Caller("", Scope.UPGRADE)
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and token:
+            entry = self._tokens.find(token.strip())
+            return None if entry is None else Caller(entry.name, Scope.of(entry.scope))
+        given = parse_qs(asked["query_string"].decode("latin-1")).get("ticket", [])
+        if tickets and len(given) == 1 and (name := self._tickets.take(given[0])) is not None:
+            return Caller(name, Scope.READ)
+        return None
+
+
+def _path(asked: Asked) -> str:
+    raw: bytes = asked.get("raw_path") or asked["path"].encode()
+    try:
+        return raw.decode("ascii")
+    except UnicodeDecodeError:
+        raise RequestError("bad-path", "the path is not encoded", "write other bytes as %XX") from None
+
+
+def _route(asked: Asked) -> Needs | None:
+    """What the route says that will answer. Where none will, or not to this method, a reader is told so."""
+    routes: Iterable[Any] = asked["app"].router.routes
+    for route in routes:
+        if isinstance(route, Route) and route.matches(asked)[0] is Match.FULL:
+            return needs_of(route)
+    return Needs(Scope.READ)
+
+
+def _name_of(host: str) -> str:
+    """Without the port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()

@@ -1,0 +1,124 @@
+"""Records as server-sent events, as they come.
+
+    id: orders:0=12,1=7          where the stream goes on behind this record, for Last-Event-ID
+    event: record
+    data: {"topic": ...}
+
+A client that is slow is waited for: what it has not read yet lies in the log. When the log has dropped what
+comes next, an event `error` says so and the stream ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, suppress
+from heapq import merge
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from tidegate.errors import TidegateError
+from tidegate.log.merged import Placed
+from tidegate.log.protocol import Log, Reader
+from tidegate.log.records import rows_of
+from tidegate.server.position import to_text
+from tidegate.server.streams import Streams
+from tidegate.types import Offset, TopicPartition
+
+MEDIA_TYPE = "text/event-stream"
+POLL_SECONDS = 0.25
+QUIET_SECONDS = 15.0
+AGAIN_MS = 1000
+T = TypeVar("T")
+
+
+class Live:
+    """One stream: a place among the streams, a reader, and where it stands."""
+
+    def __init__(
+        self,
+        log: Log,
+        streams: Streams,
+        positions: Mapping[TopicPartition, Offset],
+        told: Callable[[Placed], Any],
+    ) -> None:
+        self._log = log
+        self._streams = streams
+        self._at: dict[TopicPartition, int] = dict(positions)
+        self._told = told
+        self._reading = threading.Lock()
+        self._held = ExitStack()
+        self._reader: Reader | None = None
+
+    async def open(self, client: str) -> None:
+        """Take a place and open the reader: what is wrong is told before the stream begins."""
+        with ExitStack() as stack:
+            stack.enter_context(self._streams.place(client))
+            positions = {partition: Offset(at) for partition, at in self._at.items()}
+            self._reader = await self._in_thread(lambda: self._log.reader(positions))
+            self._held = stack.pop_all()
+
+    def close(self) -> None:
+        """Let go; the reader as soon as it is not in use."""
+        self._held.close()
+        with suppress(RuntimeError):  # the server ends, and its readers are closed with the log
+            self._streams.readers.submit(self._let_go)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Until the client leaves or the server ends."""
+        try:
+            yield f"retry: {AGAIN_MS}\n\n".encode()
+            quiet_since = time.monotonic()
+            while not self._streams.ending.is_set():
+                chunk = await self._in_thread(self._next)
+                if chunk:
+                    yield chunk
+                elif time.monotonic() - quiet_since < QUIET_SECONDS:
+                    continue
+                else:
+                    yield b": still here\n\n"
+                quiet_since = time.monotonic()
+        except TidegateError as error:
+            data = msgspec.json.encode({"error": error.as_dict()})
+            yield b"event: error\ndata: " + data + b"\n\n"
+
+    def _let_go(self) -> None:
+        with self._reading:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    def _next(self) -> bytes:
+        """What came, as the text of events."""
+        parts: list[bytes] = []
+        with self._reading:
+            fetched = [] if self._reader is None else self._reader.poll(POLL_SECONDS)
+        rows = ([(part.partition, row) for row in rows_of(part.batch)] for part in fetched)
+        for placed in merge(*rows, key=lambda one: (one[1].timestamp, one[0])):
+            partition, row = placed
+            self._at[partition] = row.offset + 1
+            data = msgspec.json.encode(self._told(placed))
+            parts.append(b"id: %b\nevent: record\ndata: %b\n\n" % (to_text(self._at).encode(), data))
+        return b"".join(parts)
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._streams.readers, call)
+
+
+class LiveResponse(StreamingResponse):
+    """The answer that is a stream. However it ends, what it holds is let go."""
+
+    def __init__(self, stream: Live) -> None:
+        super().__init__(stream.events(), media_type=MEDIA_TYPE)
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._stream.close()

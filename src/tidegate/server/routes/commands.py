@@ -1,0 +1,193 @@
+"""Pausing and resuming.
+
+1 the wish is read and checked; 2 it is appended to the status topic, and so it will be followed; 3 with
+`wait=applied`, the replica of the gate's status shows that it was; 4 the answer. One whose answer is lost can
+be repeated: with the same Idempotency-Key it is the same wish.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Query, Request
+
+from tidegate.errors import TidegateError
+from tidegate.faultpoints import reach
+from tidegate.gate.commands import Commanded, Commander
+from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.outside import Changelogs
+from tidegate.log.topic import LATEST_TIMESTAMP
+from tidegate.server.answers import Answer
+from tidegate.server.asked import App, GateName, IdempotencyKey, Key, Server, shown_key
+from tidegate.server.bodies import parsed, read_body
+from tidegate.server.errors import RequestError
+from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.position import to_text
+from tidegate.server.serving import GATE_STORE
+from tidegate.server.tokens import Scope
+from tidegate.state.replica import Snapshot
+from tidegate.types import TopicPartition
+
+router = APIRouter(tags=["gates"])
+_in_force = msgspec.msgpack.Decoder(InForce)
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a resume may say."""
+
+    reason: str = ""
+    actor: str = ""
+
+
+class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a pause may say."""
+
+    reason: str = ""
+    actor: str = ""
+    expires_at: Annotated[int, msgspec.Meta(ge=0, le=LATEST_TIMESTAMP)] | None = None
+    """Milliseconds since 1970."""
+    expires_in: Annotated[float, msgspec.Meta(gt=0, le=10 * 366 * 86_400)] | None = None
+    """Seconds from now."""
+
+
+class Command:
+    """A call that pauses or resumes, whatever it is about."""
+
+    def __init__(
+        self,
+        request: Request,
+        server: Server,
+        gate: GateName,
+        body: Annotated[bytes, Depends(read_body)],
+        app: App = None,
+        wait: Annotated[
+            Literal["applied"] | None, Query(description="Answer when the gate has applied it.")
+        ] = None,
+        seconds: Annotated[float, Query(gt=0, le=60, description="How long to wait at most.")] = 10.0,
+        idempotency_key: IdempotencyKey = None,
+    ) -> None:
+        self._request = request
+        self._server = server
+        self._body = body
+        self._wait = wait
+        self._seconds = seconds
+        self._once = idempotency_key
+        self._gate = gate
+        self._app = app
+
+    def pause(self, key: bytes | None) -> Answer:
+        """None: everyone."""
+        body = parsed(self._request, self._body, Pause)
+        said = {**self._said(body.reason, body.actor), "expires_at": self._end(body)}
+        return self._do(
+            key,
+            "PAUSED",
+            lambda it: it.pause_everyone(**said) if key is None else it.pause(key, **said),
+        )
+
+    def resume(self, key: bytes | None) -> Answer:
+        body = parsed(self._request, self._body, Resume)
+        said = self._said(body.reason, body.actor)
+        return self._do(
+            key,
+            "ACTIVE",
+            lambda it: it.resume_everyone(**said) if key is None else it.resume(key, **said),
+        )
+
+    def _said(self, reason: str, actor: str) -> dict[str, Any]:
+        """Whoever has a token cannot speak under another name alone."""
+        caller: Caller = self._request.scope["state"][CALLER]
+        if caller.name and actor:
+            actor = f"{actor} (by {caller.name})"
+        return {"reason": reason, "actor": actor or caller.name}
+
+    def _end(self, body: Pause) -> int | None:
+        if body.expires_in is None:
+            return body.expires_at
+        if body.expires_at is not None:
+            raise RequestError("bad-body", "expires_at and expires_in say both when it ends", "send one")
+        return self._server.clock.now() + round(body.expires_in * 1000)
+
+    def _do(self, key: bytes | None, state: str, write: Callable[[Commander], Commanded]) -> Answer:
+        manifest = self._server.apps.gate(self._gate, self._app)
+        commander = Commander(self._server.log, manifest.gates[self._gate], self._server.clock)
+
+        def written() -> Commanded:
+            reach("server.accepted")
+            done = write(commander)
+            reach("server.reply")
+            return done
+
+        caller: Caller = self._request.scope["state"][CALLER]
+        asked = b"\0".join((self._request.url.path.encode(), manifest.app.encode(), self._body))
+        done: Commanded = self._server.once.do(caller.name, self._once, asked, written)
+        told: dict[str, Any] = {
+            "app": manifest.app,
+            "gate": self._gate,
+            **({"everyone": True} if key is None else {"key": shown_key(key, None), "epoch": done.epoch}),
+            "state": state,
+            "epochs": {str(number): epoch for number, epoch in done.epochs.items()},
+            "applied": False,
+        }
+        if self._wait is None:
+            return Answer(told)
+        topic = Changelogs.of(manifest, self._gate).status
+        position = self._applied(topic, EVERYONE if key is None else key, done)
+        if position is None:
+            return Answer(told, 202)
+        return Answer({**told, "applied": True, "position": to_text(position)})
+
+    def _applied(self, topic: str, key: bytes, done: Commanded) -> dict[TopicPartition, int] | None:
+        """Where the gate's status stood when it had applied the wish; None if that takes too long."""
+        position: dict[TopicPartition, int] = {}
+        deadline = time.monotonic() + self._seconds
+
+        def seen(snapshot: Snapshot) -> bool:
+            for number, epoch in done.epochs.items():
+                row = snapshot.get(number, key)
+                if row is None or _in_force.decode(row).epoch < epoch:
+                    return False
+                position[TopicPartition(topic, number)] = snapshot.positions[number]
+            return True
+
+        following = self._server.replicas.following(topic, GATE_STORE)
+        try:
+            return position if following.wait_for(seen, deadline - time.monotonic()) else None
+        except TidegateError as error:
+            if not error.retryable:
+                raise
+            return None
+
+
+Asked = Annotated[Command, Depends(Command)]
+
+
+@router.post("/gates/{gate}/keys/{key}/pause")
+@needs(Scope.OPERATE)
+def pause_key(command: Asked, key: Key) -> Answer:
+    """Hold the events of a key from now on. Answered when that is in the log."""
+    return command.pause(key)
+
+
+@router.post("/gates/{gate}/keys/{key}/resume")
+@needs(Scope.OPERATE)
+def resume_key(command: Asked, key: Key) -> Answer:
+    """Let go what waits for a key, in its order, and then what comes."""
+    return command.resume(key)
+
+
+@router.post("/gates/{gate}/pause")
+@needs(Scope.OPERATE)
+def pause_everyone(command: Asked) -> Answer:
+    """Hold the events of all keys, but for those that are resumed on their own after this."""
+    return command.pause(None)
+
+
+@router.post("/gates/{gate}/resume")
+@needs(Scope.OPERATE)
+def resume_everyone(command: Asked) -> Answer:
+    """End the pause of everyone; a key that was paused on its own stays so."""
+    return command.resume(None)

@@ -1,0 +1,190 @@
+"""Gates: what is in force, and what waits."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+
+from tidegate.gate.formats import Held, InForce
+from tidegate.gate.outside import Gate, KeyState
+from tidegate.server.answers import Answer
+from tidegate.server.asked import (
+    After,
+    App,
+    AtLeast,
+    GateName,
+    Key,
+    KeyType,
+    Limit,
+    Server,
+    ValueType,
+    from_cursor,
+    quoted,
+    shown,
+    shown_key,
+    to_cursor,
+)
+from tidegate.server.guard import needs
+from tidegate.server.position import to_text
+from tidegate.server.tokens import Scope
+from tidegate.view import Kind
+
+router = APIRouter(tags=["gates"])
+HISTORY_SHOWN = 100
+
+
+@router.get("/gates")
+@needs(Scope.READ)
+def list_gates(server: Server, app: App = None) -> Answer:
+    """The gates, with how much they hold."""
+    told = []
+    for manifest in server.apps.of(app):
+        for name in manifest.gates:
+            with server.gate(manifest, name, {}) as (gate, moment):
+                told.append({**_summary(gate), "position": to_text(moment.position())})
+    return Answer({"gates": told})
+
+
+@router.get("/gates/{gate}")
+@needs(Scope.READ)
+def show_gate(server: Server, gate: GateName, at_least: AtLeast, app: App = None) -> Answer:
+    """One gate."""
+    with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, moment):
+        whole = {str(number): status for number, status in found.everyone().items()}
+        told = {name: told_status(status) for name, status in whole.items()}
+        return Answer({**_summary(found), "in_force": told, "position": to_text(moment.position())})
+
+
+@router.get("/gates/{gate}/keys")
+@needs(Scope.READ)
+def list_keys(
+    server: Server,
+    gate: GateName,
+    at_least: AtLeast,
+    app: App = None,
+    status: Annotated[Literal["paused", "active", "held"] | None, Query(description="Only these.")] = None,
+    limit: Limit = 100,
+    after: After = None,
+    key_type: KeyType = None,
+) -> Answer:
+    """Keys that were ever paused or have something waiting, in the order of their bytes."""
+    behind = from_cursor(after)
+    with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, moment):
+        fitting = (one for one in found.states(behind) if _fits(one, status))
+        states = list(islice(fitting, limit + 1))
+        position = to_text(moment.position())
+    page = states[:limit]
+    following = to_cursor(page[-1].key) if len(states) > limit else None
+    told = [_key_told(gate, one, key_type) for one in page]
+    return Answer({"gate": gate, "keys": told, "next": following, "position": position})
+
+
+@router.get("/gates/{gate}/keys/{key}")
+@needs(Scope.READ)
+def show_key(
+    server: Server, gate: GateName, key: Key, at_least: AtLeast, app: App = None, key_type: KeyType = None
+) -> Answer:
+    """One key: what is in force, what waits, and who did what to it."""
+    with server.gate(server.apps.gate(gate, app), gate, at_least, history=True) as (found, moment):
+        history = list(found.history(key))
+        told = _key_told(gate, found.key(key), key_type)
+        position = to_text(moment.position(found.commander.partition_of(key)))
+    more = len(history) > HISTORY_SHOWN
+    shown_history = history[-HISTORY_SHOWN:]
+    return Answer({"gate": gate, **told, "history": shown_history, "older": more, "position": position})
+
+
+@router.get("/gates/{gate}/keys/{key}/buffer")
+@needs(Scope.READ)
+def show_buffer(
+    server: Server,
+    gate: GateName,
+    key: Key,
+    at_least: AtLeast,
+    app: App = None,
+    limit: Limit = 100,
+    after: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of the page before.")] = None,
+    key_type: KeyType = None,
+    value_type: ValueType = None,
+) -> Answer:
+    """The events of a key that wait, oldest first."""
+    with server.gate(server.apps.gate(gate, app), gate, at_least, held=True) as (found, moment):
+        waiting = found.key(key).buffered
+        events = found.events(key, limit, -1 if after is None else after)
+        position = to_text(moment.position(found.commander.partition_of(key)))
+    more = waiting is not None and bool(events) and events[-1][0] + 1 < waiting.next
+    return Answer(
+        {
+            "gate": gate,
+            "key": shown_key(key, key_type),
+            "count": 0 if waiting is None else waiting.count,
+            "bytes": 0 if waiting is None else waiting.bytes,
+            "events": [_event(number, event, value_type) for number, event in events],
+            "next": events[-1][0] if more else None,
+            "position": position,
+        }
+    )
+
+
+def _fits(one: KeyState, status: str | None) -> bool:
+    if status is None:
+        return True
+    if status == "held":
+        return one.buffered is not None
+    paused = one.status is not None and one.status.state == "PAUSED"
+    return paused == (status == "paused")
+
+
+def _summary(gate: Gate) -> dict[str, Any]:
+    paused = keys = held = size = 0
+    oldest: int | None = None
+    for one in gate.states():
+        paused += one.status is not None and one.status.state == "PAUSED"
+        if one.buffered is not None:
+            keys += 1
+            held += one.buffered.count
+            size += one.buffered.bytes
+            oldest = one.buffered.since if oldest is None else min(oldest, one.buffered.since)
+    return {
+        "app": gate.app,
+        "gate": gate.name,
+        "paused": paused,
+        "waiting_keys": keys,
+        "held": held,
+        "bytes": size,
+        "oldest": oldest,
+        "everyone": any(status.state == "PAUSED" for status in gate.everyone().values()),
+        "partitions": gate.entry.partitions,
+        "topics": {what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
+    }
+
+
+def _key_told(gate: str, one: KeyState, kind: Kind | None) -> dict[str, Any]:
+    waiting = one.buffered
+    return {
+        "key": shown_key(one.key, kind),
+        "path": f"/gates/{gate}/keys/{quoted(one.key)}",
+        "held": one.held,
+        "status": None if one.status is None else told_status(one.status),
+        "waiting": 0 if waiting is None else waiting.count,
+        "bytes": 0 if waiting is None else waiting.bytes,
+        "oldest": None if waiting is None else waiting.since,
+    }
+
+
+def told_status(status: InForce) -> dict[str, Any]:
+    """What is in force, with names."""
+    return {name: getattr(status, name) for name in InForce.__struct_fields__}
+
+
+def _event(number: int, event: Held, kind: Kind | None) -> dict[str, Any]:
+    return {
+        "sequence": number,
+        "from": event.place,
+        "timestamp": event.timestamp,
+        "value": shown(event.value, kind),
+        "headers": [[name, shown(value, None)] for name, value in event.headers],
+        "bytes": event.size,
+    }

@@ -1,0 +1,47 @@
+"""Whether a server is up; tickets; and the description of the API."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from tidegate.errors import TidegateError
+from tidegate.server.answers import Answer
+from tidegate.server.asked import Server
+from tidegate.server.guard import CALLER, Caller, for_anybody, needs
+from tidegate.server.tickets import SECONDS
+from tidegate.server.tokens import Scope
+
+router = APIRouter(tags=["server"])
+
+
+@router.get("/health/live")
+@for_anybody
+async def live() -> Answer:
+    """The process answers."""
+    return Answer({"live": True})
+
+
+@router.get("/health/ready")
+@for_anybody
+def ready(server: Server) -> Answer:
+    """The log answers, and the replicas get on."""
+    try:
+        server.log.check()
+    except TidegateError:
+        return Answer({"ready": False}, 503)
+    return Answer({"ready": True}) if not server.replicas.troubles() else Answer({"ready": False}, 503)
+
+
+@router.post("/tickets")
+@needs(Scope.READ)
+async def give_ticket(request: Request, server: Server) -> Answer:
+    """A ticket for one stream: `/live?ticket=...`."""
+    caller: Caller = request.scope["state"][CALLER]
+    return Answer({"ticket": server.tickets.give(caller.name), "seconds": SECONDS})
+
+
+@router.get("/openapi.json")
+@needs(Scope.READ)
+async def describe(request: Request) -> Answer:
+    """This API, described."""
+    return Answer(request.app.openapi())

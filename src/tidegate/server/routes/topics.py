@@ -1,0 +1,182 @@
+"""Topics and what is in them, and records as they come."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from tidegate.errors import LogError
+from tidegate.log.merged import Placed, Span, read_merged
+from tidegate.log.route import partitions_of
+from tidegate.server.answers import Answer
+from tidegate.server.asked import (
+    App,
+    GateName,
+    KeyType,
+    Limit,
+    Server,
+    TopicName,
+    ValueType,
+    shown,
+    shown_key,
+)
+from tidegate.server.errors import RequestError
+from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.live import Live, LiveResponse
+from tidegate.server.position import from_text, to_text
+from tidegate.server.serving import Serving
+from tidegate.server.tokens import Scope
+from tidegate.types import Offset, TopicPartition
+from tidegate.view import Kind
+
+router = APIRouter(tags=["topics"])
+MOST_TOPICS = 20
+
+At = Annotated[str | None, Query(description="`next` of an answer, or the id of an event: go on there.")]
+LastEventId = Annotated[str | None, Header(description="Where a stream broke off.")]
+From = Annotated[Literal["start", "end"], Query(alias="from", description="Where to begin.")]
+
+
+@router.get("/topics")
+@needs(Scope.READ)
+def list_topics(server: Server) -> Answer:
+    """All topics."""
+    return Answer({"topics": sorted(server.log.names())})
+
+
+@router.get("/topics/{topic}")
+@needs(Scope.READ)
+def describe_topic(server: Server, topic: TopicName) -> Answer:
+    """One topic: its partitions, where they start and end, its settings."""
+    info = server.log.describe(topic)
+    ends = server.log.ends(partitions_of(info))
+    parts = [
+        {"partition": number, "start": start, "end": ends[TopicPartition(topic, number)]}
+        for number, start in enumerate(info.starts)
+    ]
+    return Answer({"topic": topic, "partitions": parts, "config": dict(info.config)})
+
+
+@router.get("/topics/{topic}/records")
+@needs(Scope.READ)
+def show_records(
+    server: Server,
+    topic: TopicName,
+    partition: Annotated[int | None, Query(ge=0, le=10_000, description="Only this one.")] = None,
+    at: At = None,
+    since: Annotated[int | None, Query(ge=0, description="From this time on, in milliseconds.")] = None,
+    limit: Limit = 100,
+    key_type: KeyType = None,
+    value_type: ValueType = None,
+) -> Answer:
+    """Committed records in the order of their times; without a place to begin, the last ones."""
+    info = server.log.describe(topic)
+    chosen = [one for one in partitions_of(info) if partition in (None, one.partition)]
+    if not chosen:
+        raise LogError(
+            "no-such-partition", f"topic {topic!r} has {info.partitions} partitions", "name another"
+        )
+    ends = server.log.ends(chosen)
+    begins = {one: info.starts[one.partition] for one in chosen}
+    if at is not None:
+        given = from_text(at)
+        if not given.keys() <= begins.keys():
+            raise RequestError("bad-position", "this position is of another question", "hand back `next`")
+        begins |= {one: max(begins[one], offset) for one, offset in given.items()}
+    elif since is not None:
+        begins = {one: int(server.log.offset_at(one, since)) for one in chosen}
+    else:
+        share = -(-limit // len(chosen))
+        begins = {one: max(begins[one], int(ends[one]) - share) for one in chosen}
+    spans = {one: Span(begins[one], int(ends[one])) for one in chosen}
+    with closing(read_merged(server.log, spans)) as records:
+        page = list(islice(records, limit))
+    following = {**begins, **{one: row.offset + 1 for one, row in page}}
+    told = [_record(one, key_type, value_type) for one in page]
+    return Answer({"topic": topic, "records": told, "next": to_text(following)})
+
+
+@router.get("/live")
+@needs(Scope.READ, ticket=True)
+async def follow_topics(
+    request: Request,
+    server: Server,
+    topic: Annotated[list[str], Query(min_length=1, max_length=MOST_TOPICS, description="The topics.")],
+    begin: From = "end",
+    at: At = None,
+    last_event_id: LastEventId = None,
+    key_type: KeyType = None,
+    value_type: ValueType = None,
+) -> LiveResponse:
+    """Records of some topics as server-sent events, as they come. Each event's id is where to go on."""
+    return await _stream(request, server, topic, begin, last_event_id or at, key_type, value_type)
+
+
+@router.get("/gates/{gate}/live", tags=["gates"])
+@needs(Scope.READ, ticket=True)
+async def follow_gate(
+    request: Request,
+    server: Server,
+    gate: GateName,
+    app: App = None,
+    begin: From = "end",
+    at: At = None,
+    last_event_id: LastEventId = None,
+    key_type: KeyType = None,
+    value_type: ValueType = None,
+) -> LiveResponse:
+    """What a gate is told, what it applies and what it lets pass, as server-sent events."""
+    entry = (await run_in_threadpool(server.apps.gate, gate, app)).gates[gate]
+    topics = [entry.status, entry.admitted, entry.audit]
+    return await _stream(request, server, topics, begin, last_event_id or at, key_type, value_type)
+
+
+async def _stream(
+    request: Request,
+    server: Serving,
+    topics: list[str],
+    begin: str,
+    at: str | None,
+    key_type: Kind | None,
+    value_type: Kind | None,
+) -> LiveResponse:
+    caller: Caller = request.scope["state"][CALLER]
+    client = caller.name or (request.client.host if request.client else "")
+    positions = await run_in_threadpool(_begins, server, topics, begin, at)
+    stream = Live(server.log, server.streams, positions, lambda one: _record(one, key_type, value_type))
+    await stream.open(client)
+    return LiveResponse(stream)
+
+
+def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> dict[TopicPartition, Offset]:
+    """Where a stream begins; a partition that the position says nothing of has none behind it."""
+    infos = [server.log.describe(name) for name in dict.fromkeys(topics)]
+    starts = {
+        TopicPartition(info.name, n): Offset(start) for info in infos for n, start in enumerate(info.starts)
+    }
+    if at is not None:
+        given = from_text(at)
+        if not given or not given.keys() <= starts.keys():
+            raise RequestError(
+                "bad-position", "this position is of another stream", "leave it out to begin anew"
+            )
+        return {**starts, **given}
+    return starts if begin == "start" else server.log.ends(starts)
+
+
+def _record(placed: Placed, key_type: Kind | None, value_type: Kind | None) -> dict[str, Any]:
+    """A record whole, with its bytes as what they were said to be."""
+    partition, row = placed
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": row.offset,
+        "timestamp": row.timestamp,
+        "key": None if row.key is None else shown_key(row.key, key_type),
+        "value": shown(row.value, value_type),
+        "headers": [[name, shown(value, None)] for name, value in row.headers],
+    }

@@ -1,0 +1,133 @@
+"""Running a server until it is told to end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import anyio.to_thread
+import uvicorn
+
+from tidegate.clock import SystemClock
+from tidegate.config import Config
+from tidegate.errors import ConfigError
+from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
+from tidegate.server.app import make_app
+from tidegate.server.replicas import Replicas
+from tidegate.server.serving import Serving
+from tidegate.server.settings import ServerSettings
+from tidegate.server.streams import Streams
+from tidegate.server.tokens import Tokens
+
+LARGEST_HEAD = 256 << 10
+THREADS = 100
+CONNECTIONS = 2_000
+GOODBYE_SECONDS = 3
+
+
+class Server(uvicorn.Server):
+    """Ends its streams when it is told to end, and says where it listens."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listening: socket.socket,
+        streams: Streams,
+        started: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._listening = listening
+        self._streams = streams
+        self._tell = started
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self._listening])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        await super().startup(sockets)
+        if self.started:
+            self._tell()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.ending.set()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._streams.ending.set()
+        super().handle_exit(sig, frame)
+
+
+def serve(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> None:
+    """Serve the log of a config until SIGINT or SIGTERM. `started` is told the URL."""
+    with prepared(config, settings, started) as server:
+        # uvicorn raises the signal again when it is done: here it has done its work then.
+        before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            server.run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def prepared(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> Iterator[Server]:
+    """A server that has its port, its log and its replicas, and what it holds let go behind it."""
+    tokens = None if settings.tokens is None else Tokens(config.folder / settings.tokens)
+    listening = listen(settings)
+    with closing(listening), closing(open_log(LogPlace.of(config), create=False)) as log:
+        replicas = Replicas(log, (config.folder / config.state_dir).parent)
+        streams = Streams(settings.streams, settings.streams_per_client)
+        with closing(Serving(log, SystemClock(), replicas, streams)) as serving:
+            options = uvicorn.Config(
+                make_app(serving, settings, tokens),
+                access_log=False,
+                log_level="warning",
+                lifespan="off",
+                server_header=False,
+                h11_max_incomplete_event_size=LARGEST_HEAD,
+                limit_concurrency=CONNECTIONS,
+                timeout_graceful_shutdown=GOODBYE_SECONDS,
+                ssl_certfile=_path(config, settings.certificate),
+                ssl_keyfile=_path(config, settings.private_key),
+                http="h11",
+                ws="none",
+            )
+            url = url_of(listening, settings)
+            yield Server(options, listening, streams, lambda: started(url))
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """The socket, bound before anything else is done: a port that is taken is told at once."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((settings.host, settings.port))
+        made.listen(128)
+    except OSError as error:
+        made.close()
+        raise ConfigError(
+            "cannot-listen", f"{settings.host}:{settings.port}: {error.strerror}", "use another --port"
+        ) from None
+    return made
+
+
+def url_of(listening: socket.socket, settings: ServerSettings) -> str:
+    """Where it can be called."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    kind = "http" if settings.certificate is None else "https"
+    return f"{kind}://{host}:{listening.getsockname()[1]}"
+
+
+def _path(config: Config, name: str | None) -> Path | None:
+    return None if name is None else config.folder / name
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """The server has ended."""

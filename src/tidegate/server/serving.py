@@ -1,0 +1,122 @@
+"""What all routes share: the log, the apps on it, the replicas."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+
+from tidegate.clock import Clock
+from tidegate.errors import ConfigError
+from tidegate.gate.outside import Changelogs, Gate
+from tidegate.log.protocol import Log
+from tidegate.runtime.apps import manifests
+from tidegate.server.once import Once
+from tidegate.server.replicas import HISTORY, Moment, Replicas
+from tidegate.server.streams import Streams
+from tidegate.server.tickets import Tickets
+from tidegate.topology.manifest import Manifest, StoreEntry
+from tidegate.types import TopicPartition
+
+KNOWN_SECONDS = 2.0
+WAIT_SECONDS = 10.0
+GATE_STORE = "key-value"
+
+
+class Apps:
+    """The manifests on the log, read again now and then, and when one is missed."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._all: dict[str, Manifest] = {}
+
+    def all(self) -> dict[str, Manifest]:
+        """By id."""
+        with self._lock:
+            if time.monotonic() - self._read_at > KNOWN_SECONDS:
+                self._all = {one.app: one for one in manifests(self._log)}
+                self._read_at = time.monotonic()
+            return self._all
+
+    def of(self, app: str | None) -> list[Manifest]:
+        """One app, or all. ConfigError `never-started` for one that is not there."""
+        found = self.all()
+        if app is None:
+            return list(found.values())
+        if app not in found:
+            raise ConfigError("never-started", f"app {app!r} never ran on this log", "check its id")
+        return [found[app]]
+
+    def gate(self, name: str, app: str | None) -> Manifest:
+        """The app that has a gate."""
+        return self._only("gate", name, [one for one in self.of(app) if name in one.gates])
+
+    def store(self, name: str, app: str | None) -> tuple[Manifest, StoreEntry]:
+        """The app that has a store, and what is known of it."""
+        found = self._only("store", name, [one for one in self.of(app) if name in one.stores])
+        return found, found.stores[name]
+
+    def _only(self, what: str, name: str, found: list[Manifest]) -> Manifest:
+        if not found:
+            known = sorted({one for manifest in self.all().values() for one in getattr(manifest, f"{what}s")})
+            raise ConfigError(
+                f"no-such-{what}",
+                f"no {what} on this log is called {name!r}",
+                f"there is: {', '.join(known)}",
+            )
+        if len(found) > 1:
+            apps = ", ".join(one.app for one in found)
+            raise ConfigError("which-app", f"more than one app has a {what} {name!r}", f"add ?app=: {apps}")
+        return found[0]
+
+
+@dataclass(slots=True)
+class Serving:
+    """One server."""
+
+    log: Log
+    clock: Clock
+    replicas: Replicas
+    streams: Streams
+    tickets: Tickets = field(default_factory=Tickets)
+    once: Once = field(default_factory=Once)
+    apps: Apps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.apps = Apps(self.log)
+
+    @contextmanager
+    def gate(
+        self,
+        manifest: Manifest,
+        name: str,
+        at_least: Mapping[TopicPartition, int],
+        *,
+        held: bool = False,
+        history: bool = False,
+    ) -> Iterator[tuple[Gate, Moment]]:
+        """A gate, with as many of its topics as are asked for."""
+        of = Changelogs.of(manifest, name)
+        topics = dict.fromkeys((of.status, of.index, *((of.held,) if held else ())), GATE_STORE)
+        if history:
+            topics[manifest.gates[name].audit] = HISTORY
+        with self.replicas.moment(topics, at_least, WAIT_SECONDS) as moment:
+            yield Gate(self.log, manifest, name, self.clock, moment), moment
+
+    def close(self) -> None:
+        self.streams.close()
+        self.replicas.close()
+
+
+def serving(request: Request) -> Serving:
+    """What the routes share."""
+    found: Any = request.app.state.serving
+    assert isinstance(found, Serving)  # noqa: S101 - set when the app was made
+    return found
