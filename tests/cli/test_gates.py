@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,34 +9,13 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.gate.app import EVENTS, PASSED, gated
+from tests.gate.working import Working
 
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.start import prepare
 from tidegate.testing import Driver
-
-
-class Working:
-    """An app in a thread of this process, on the log of the command line."""
-
-    def __init__(self, log: SqliteLog, folder: Path) -> None:
-        self._ended = threading.Event()
-        self._run = prepare(gated(), log, SystemClock(), partitions=2)
-        self._folder = folder
-        self._thread = threading.Thread(target=self._work)
-        self._thread.start()
-
-    def _work(self) -> None:
-        [slot] = self._run.slots(self._folder / "state", 1)
-        while not self._ended.is_set():
-            slot.turn(0.02)
-            slot.commit()
-        slot.close()
-
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def parsed(request: Request, body: bytes, kind: type[T]) -> T:
     if said != "application/json":
         raise RequestError("needs-json", f"the body is {said or 'of no type'}", "send application/json")
     try:
-        value = json.loads(body, object_pairs_hook=_object, parse_constant=_no_number)
+        value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
         _check(value, 0)
         return msgspec.convert(value, kind)
     except RecursionError:

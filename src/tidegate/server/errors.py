@@ -17,11 +17,13 @@ STATUS = {
     "bad-host": 421,
     "closed-route": 403,
     "cross-site": 403,
+    "head-too-large": 431,
     "idempotency-mismatch": 422,
     "method-not-allowed": 405,
     "needs-json": 415,
     "never-started": 404,
     "no-such-gate": 404,
+    "no-such-partition": 404,
     "no-such-path": 404,
     "no-such-store": 404,
     "no-such-topic": 404,
@@ -30,7 +32,6 @@ STATUS = {
     "slow-body": 408,
     "too-large": 413,
     "too-many-streams": 429,
-    "unknown-topic": 404,
 }
 
 

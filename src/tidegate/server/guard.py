@@ -1,8 +1,9 @@
 """What every request must pass before a route sees it.
 
 1 its path is taken as it was sent, still encoded: a key may hold any bytes, a slash too; 2 it was meant for
-this server (Host); 3 if it changes something, no page of another site sent it; 4 it carries a token that is
-good for the route. A route that says nothing of whom it is for is closed.
+this server (Host); 3 if it changes something, no page of another site sent it; 4 it carries a token, unless
+the route that it finds is for anybody; 5 once it has found its route, `permitted` asks whether the token is
+good for that. A route that says nothing of whom it is for is closed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
+from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asked
@@ -25,6 +28,7 @@ from tidegate.server.tokens import Scope, Tokens
 
 F = TypeVar("F", bound=Callable[..., Any])
 CALLER = "tidegate.caller"
+LARGEST_HEAD = 256 << 10
 SAFE = ("GET", "HEAD", "OPTIONS")
 HERE = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
@@ -96,31 +100,18 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        began = False
-
-        async def sending(message: Message) -> None:
-            nonlocal began
-            if message["type"] == "http.response.start":
-                began = True
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
+        sending = _Sending(send)
         try:
             self._check(scope)
             await self._app(scope, receive, sending)
-        except TidegateError as error:
-            if began:
-                raise
-            await told(error)(scope, receive, sending)
         except Exception as error:
-            if began:
+            if sending.began:
                 raise
-            await told_unexpected(error)(scope, receive, sending)
+            await _refused(error)(scope, receive, sending)
 
     def _check(self, asked: Asked) -> None:
         headers = Headers(scope=asked)
+        _check_head(asked, headers)
         asked["path"] = _path(asked)
         self._check_host(headers)
         if asked["method"] not in SAFE:
@@ -146,19 +137,12 @@ class Guard:
         )
 
     def _caller(self, asked: Asked, headers: Headers, route: Needs | None) -> Caller | None:
-        """Who asks, if they may."""
+        """Who asks; None where that does not matter."""
         if route is not None and route.scope is None:
             return None
         caller = self._known(asked, headers, tickets=route is not None and route.ticket)
         if caller is None:
-            raise RequestError("no-token", "a token is needed", "send Authorization: Bearer and a token")
-        if route is None:
-            raise RequestError("closed-route", "this route is closed", "it must say whom it is for")
-        if route.scope is not None and caller.scope < route.scope:
-            wanted = route.scope.name.lower()
-            raise RequestError(
-                "not-allowed", f"the token {caller.name!r} is not for that", f"use one for {wanted}"
-            )
+            raise _no_token()
         return caller
 
     def _known(self, asked: Asked, headers: Headers, *, tickets: bool) -> Caller | None:
@@ -174,6 +158,40 @@ class Guard:
         return None
 
 
+class _Sending:
+    """Adds to every answer what all have."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.began = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.began = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+def _refused(error: Exception) -> Response:
+    if not isinstance(error, TidegateError):
+        return told_unexpected(error)
+    answer = told(error)
+    if error.code in ("bad-request", "head-too-large"):
+        answer.headers["Connection"] = "close"  # what follows may be of the same request
+    return answer
+
+
+def _check_head(asked: Asked, headers: Headers) -> None:
+    """What others in front of this server might understand in another way, or that is too long."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise RequestError("bad-request", "the body has two lengths", "send one of them")
+    size = sum(len(name) + len(value) for name, value in headers.raw) + len(asked.get("raw_path") or b"")
+    if size > LARGEST_HEAD:
+        raise RequestError("head-too-large", f"path and headers have {size:,} bytes", "send less")
+
+
 def _path(asked: Asked) -> str:
     raw: bytes = asked.get("raw_path") or asked["path"].encode()
     try:
@@ -182,13 +200,34 @@ def _path(asked: Asked) -> str:
         raise RequestError("bad-path", "the path is not encoded", "write other bytes as %XX") from None
 
 
+def permitted(request: Request) -> None:
+    """Step 5, before anything else that a route asks for."""
+    said = needs_of(request.scope["route"])
+    if said is None:
+        raise RequestError("closed-route", "this route is closed", "it must say whom it is for")
+    if said.scope is None:
+        return
+    caller: Caller | None = request.scope["state"][CALLER]
+    if caller is None:
+        raise _no_token()
+    if caller.scope < said.scope:
+        wanted = said.scope.name.lower()
+        raise RequestError(
+            "not-allowed", f"the token {caller.name!r} is not for that", f"use one for {wanted}"
+        )
+
+
 def _route(asked: Asked) -> Needs | None:
-    """What the route says that will answer. Where none will, or not to this method, a reader is told so."""
+    """What the route says that will answer, if one will."""
     routes: Iterable[Any] = asked["app"].router.routes
     for route in routes:
         if isinstance(route, Route) and route.matches(asked)[0] is Match.FULL:
             return needs_of(route)
-    return Needs(Scope.READ)
+    return None
+
+
+def _no_token() -> RequestError:
+    return RequestError("no-token", "a token is needed", "send Authorization: Bearer and a token")
 
 
 def _name_of(host: str) -> str:

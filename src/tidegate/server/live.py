@@ -29,6 +29,7 @@ from tidegate.log.records import rows_of
 from tidegate.server.position import to_text
 from tidegate.server.streams import Streams
 from tidegate.types import Offset, TopicPartition
+from tidegate.view import printable_json
 
 MEDIA_TYPE = "text/event-stream"
 POLL_SECONDS = 0.25
@@ -102,8 +103,8 @@ class Live:
         for placed in merge(*rows, key=lambda one: (one[1].timestamp, one[0])):
             partition, row = placed
             self._at[partition] = row.offset + 1
-            data = msgspec.json.encode(self._told(placed))
-            parts.append(b"id: %b\nevent: record\ndata: %b\n\n" % (to_text(self._at).encode(), data))
+            data = printable_json(msgspec.json.encode(self._told(placed)).decode())
+            parts.append(f"id: {to_text(self._at)}\nevent: record\ndata: {data}\n\n".encode())
         return b"".join(parts)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:

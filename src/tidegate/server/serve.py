@@ -18,13 +18,13 @@ from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.server.app import make_app
+from tidegate.server.guard import LARGEST_HEAD
 from tidegate.server.replicas import Replicas
 from tidegate.server.serving import Serving
 from tidegate.server.settings import ServerSettings
 from tidegate.server.streams import Streams
 from tidegate.server.tokens import Tokens
 
-LARGEST_HEAD = 256 << 10
 THREADS = 100
 CONNECTIONS = 2_000
 GOODBYE_SECONDS = 3

@@ -117,13 +117,12 @@ class Command:
 
         def written() -> Commanded:
             reach("server.accepted")
-            done = write(commander)
-            reach("server.reply")
-            return done
+            return write(commander)
 
         caller: Caller = self._request.scope["state"][CALLER]
         asked = b"\0".join((self._request.url.path.encode(), manifest.app.encode(), self._body))
         done: Commanded = self._server.once.do(caller.name, self._once, asked, written)
+        reach("server.reply")
         told: dict[str, Any] = {
             "app": manifest.app,
             "gate": self._gate,

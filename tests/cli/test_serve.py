@@ -1,0 +1,83 @@
+"""`tidegate serve` and `tidegate tokens`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.cli.conftest import Run
+from tests.gate.app import gated
+from tests.waiting import wait_for
+
+from tidegate.clock import SystemClock
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.start import prepare
+
+
+def test_tokens_are_made_listed_and_removed(run: Run, tmp_path: Path) -> None:
+    made = run("tokens", "add", "ada", "--scope", "operate", "--json").json
+    assert made["token"].startswith("tg_")
+    file = tmp_path / ".tidegate" / "tokens.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    shown = run("tokens", "add", "bob").out.strip()
+    assert shown.startswith("tg_")
+    listed = run("tokens", "list", "--json")
+    assert listed.json == {"tokens": [{"name": "ada", "scope": "operate"}, {"name": "bob", "scope": "read"}]}
+    assert made["token"] not in run("tokens", "list").out
+    run("tokens", "remove", "ada")
+    assert run("tokens", "remove", "ada", "--json", code=1).json["error"]["code"] == "no-such-token"
+    assert run("tokens", "add", "x", "--scope", "root", "--json", code=1).json["error"]["code"] == "bad-scope"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--host", "0.0.0.0"), "needs-tokens"),  # noqa: S104 - refused
+        (("--host", "0.0.0.0", "--tokens", "none.json"), "no-tokens"),  # noqa: S104 - refused
+        (("--host", "not-an-address"), "needs-tokens"),
+        (("--log", "sqlite:///none/log.db"), "no-log"),
+    ],
+)
+def test_what_cannot_be_served_is_told(run: Run, arguments: tuple[str, ...], code: str) -> None:
+    told = run("serve", "--port", "0", *arguments, "--json", code=1).json["error"]
+    assert told["code"] == code
+
+
+@pytest.mark.slow
+def test_a_server_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
+    """Two at once on one log; one is killed, and what it left behind is gone with the next start."""
+    home = tmp_path / ".tidegate"
+    home.mkdir()
+    with closing(SqliteLog(home / "log.db")) as log:
+        prepare(gated(), log, SystemClock(), partitions=2)
+    first, url = _started(tmp_path)
+    second, other = _started(tmp_path)
+    for one in (url, other):
+        assert httpx2.get(f"{one}/gates", timeout=30).json()["gates"][0]["gate"] == "door"
+    assert len(list(home.glob("replicas-*"))) == 2
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait(10)
+    third, _ = _started(tmp_path)
+    wait_for(lambda: len(list(home.glob("replicas-*"))) == 2)
+    for process, number in ((second, signal.SIGTERM), (third, signal.SIGINT)):
+        os.kill(process.pid, number)
+        assert process.wait(20) == 0
+    assert list(home.glob("replicas-*")) == []
+    for process in (first, second, third):
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _started(folder: Path) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "tidegate", "serve", "--port", "0", "--json"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())["url"]

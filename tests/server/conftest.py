@@ -1,0 +1,84 @@
+"""Real servers on loopback, in threads of this process, beside an app that is at work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.gate.working import Working
+
+from tidegate.clock import SystemClock
+from tidegate.config import Config, load_config
+from tidegate.connection import Connection
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.server.serve import prepared
+from tidegate.server.settings import server_settings
+
+Client = httpx2.Client
+Serve = Callable[..., Client]
+
+
+@contextmanager
+def served(config: Config, **settings: Any) -> Iterator[str]:
+    """A server, and its URL."""
+    started, urls = threading.Event(), []
+
+    def tell(url: str) -> None:
+        urls.append(url)
+        started.set()
+
+    with prepared(config, server_settings({"port": 0, **settings}, {}), tell) as server:
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            assert started.wait(20)
+            yield urls[0]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return load_config({"log": "sqlite:///log.db"}, environ={}, folder=tmp_path)
+
+
+@pytest.fixture
+def log(config: Config) -> Iterator[SqliteLog]:
+    with closing(SqliteLog(config.folder / "log.db")) as made:
+        yield made
+
+
+@pytest.fixture
+def connection(log: SqliteLog) -> Connection:
+    return Connection(log, partitions=2, clock=SystemClock(), owned=False)
+
+
+@pytest.fixture
+def working(log: SqliteLog, tmp_path: Path) -> Iterator[Working]:
+    with closing(Working(log, tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def serve(config: Config, log: SqliteLog) -> Iterator[Serve]:
+    """Starts one more server on the log; a client that calls it."""
+    assert log
+    with ExitStack() as stack:
+
+        def start(token: str | None = None, **settings: Any) -> Client:
+            url = stack.enter_context(served(config, **settings))
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return stack.enter_context(Client(base_url=url, timeout=30, headers=headers))
+
+        yield start
+
+
+@pytest.fixture
+def client(serve: Serve) -> Client:
+    return serve()

@@ -1,0 +1,125 @@
+"""Apps over HTTP: topology, tasks, numbers, health."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.gate.app import EVENTS, gated
+from tests.server.conftest import Client
+from tests.server.test_gates import got
+
+from tidegate.clock import SystemClock
+from tidegate.connection import Connection
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.start import prepare
+from tidegate.runtime.status import GateNumbers, Landing, Numbers, tell
+from tidegate.server.metrics import Family, as_text
+from tidegate.testing import Driver
+
+
+def told(slot: int, epoch: int, at: int, held: int, oldest: int | None) -> Numbers:
+    gates = {"door": GateNumbers(2, False, held, 10 * held, oldest, 3, 1, 4, 5)}
+    return Numbers(epoch, slot, at, 100, 12.5, 7, 1, 2, 1, gates=gates)
+
+
+def samples(text: str) -> dict[str, float]:
+    return {
+        line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if line[0] != "#"
+    }
+
+
+def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    now = SystemClock().now()
+    tell(log, "gated", told(0, 1, now, 1_000, None), now)  # of a term that is over
+    tell(log, "gated", told(0, 2, now, 30, now - 60_000), now)
+    tell(log, "gated", told(1, 2, now, 12, now - 1_000), now)
+    tell(log, "gated", told(2, 2, now - 60_000, 500, None), now)  # silent for a minute
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = samples(answer.text)
+    gate = '{app="gated",gate="door"}'
+    assert found[f"tidegate_gate_held_events{gate}"] == 42
+    assert found[f"tidegate_gate_held_bytes{gate}"] == 420
+    assert found[f"tidegate_gate_paused_keys{gate}"] == 4
+    assert found[f"tidegate_gate_drained_total{gate}"] == 6
+    assert found[f"tidegate_gate_stale_commands_total{gate}"] == 2
+    assert found[f"tidegate_gate_refused_commands_total{gate}"] == 8
+    assert found[f"tidegate_gate_beyond_max_held_total{gate}"] == 10
+    assert found[f"tidegate_gate_everyone_paused{gate}"] == 0
+    assert 60 <= found[f"tidegate_gate_oldest_held_seconds{gate}"] < 90
+    assert found['tidegate_lag_records{app="gated",slot="1"}'] == 7
+    assert found['tidegate_tasks{app="gated",slot="0",state="restoring"}'] == 1
+    assert 'tidegate_lag_records{app="gated",slot="2"}' not in found
+
+
+def test_the_text_is_what_prometheus_reads() -> None:
+    family = Family("x", "gauge", "An x.", [({"a": 'q"\\\n'}, 1.5), ({}, 2.0)])
+    assert as_text([family]) == '# HELP x An x.\n# TYPE x gauge\nx{a="q\\"\\\\\\n"} 1.5\nx 2\n'
+
+
+def test_every_line_of_metrics_is_well_formed(client: Client, log: SqliteLog) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    tell(log, "gated", told(0, 1, SystemClock().now(), 1, None), 1)
+    comment = re.compile(r"# (HELP|TYPE) [a-z_]+ .+")
+    sample = re.compile(r'[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[0-9.e+-]+')
+    for line in client.get("/metrics").text.splitlines():
+        assert comment.fullmatch(line) or sample.fullmatch(line), line
+
+
+def test_the_topology_is_the_manifest_without_settings(client: Client, log: SqliteLog) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    [app] = got(client, "/topology")["apps"]
+    assert app["app"] == "gated"
+    assert app["gates"]["door"]["partitions"] == 2
+    assert "settings" not in app
+    assert got(client, "/topology", app="none", code=404)["error"]["code"] == "never-started"
+
+
+def test_tasks_tell_where_they_stand(client: Client, log: SqliteLog, connection: Connection) -> None:
+    with Driver(gated(), log=log, partitions=2) as driver:
+        driver.send(EVENTS, "ada", 1)
+        driver.run()
+    now = SystemClock().now()
+    tell(log, "gated", Landing(1, 0, 1, "here", 7, "m"), now)
+    tell(log, "gated", told(0, 1, now, 0, None), now)
+    connection.send(EVENTS, "ada", 2, 3)
+    [app] = got(client, "/tasks")["apps"]
+    assert app["lag"] == 2
+    assert app["positions"]
+    assert sum(len(slot["tasks"]) for slot in app["slots"]) in (0, 4)
+
+
+def test_health(client: Client, log: SqliteLog) -> None:
+    assert got(client, "/health/live") == {"live": True}
+    assert got(client, "/health/ready") == {"ready": True}
+
+
+def test_a_topic_is_described_and_read(client: Client, log: SqliteLog, connection: Connection) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    connection.send(EVENTS, "ada", *range(10))
+    found = got(client, "/topics/events")
+    assert sum(one["end"] - one["start"] for one in found["partitions"]) == 10
+    assert "events" in got(client, "/topics")["topics"]
+    last = got(client, "/topics/events/records", limit="4", type="int")
+    assert [one["value"] for one in last["records"]] == [8, 9] or len(last["records"]) == 4
+    partition = last["records"][0]["partition"]
+    first = got(client, "/topics/events/records", limit="4", since="0", type="int", partition=partition)
+    more = got(
+        client, "/topics/events/records", limit="100", at=first["next"], type="int", partition=partition
+    )
+    assert [one["value"] for one in first["records"] + more["records"]] == list(range(10))
+    assert got(client, "/topics/events/records", at=more["next"])["records"] == []
+
+
+def test_the_api_is_described(client: Client) -> None:
+    described = got(client, "/openapi.json")
+    assert {"/gates/{gate}/keys/{key}/pause", "/stores/{store}/{key}", "/live"} <= described["paths"].keys()
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+def test_there_are_no_pages_with_foreign_scripts(client: Client, path: str) -> None:
+    assert got(client, path, code=404)["error"]["code"] == "no-such-path"

@@ -1,0 +1,281 @@
+"""Gates over HTTP."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.gate.app import EVENTS, PASSED, gated
+from tests.gate.working import Working
+from tests.server.conftest import Client, Serve
+from tests.waiting import wait_for
+
+from tidegate.clock import SystemClock
+from tidegate.connection import Connection
+from tidegate.faultpoints import installed
+from tidegate.gate.formats import EVERYONE
+from tidegate.gate.outside import Gate
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.start import find_manifest, prepare
+from tidegate.testing import Driver
+
+APPLIED: dict[str, Any] = {"wait": "applied", "seconds": "30"}
+
+
+def posted(client: Client, path: str, body: Any = None, code: int = 200, **query: Any) -> Any:
+    answer = client.post(path, json=body, params=query)
+    assert answer.status_code == code, answer.text
+    return answer.json()
+
+
+def got(client: Client, path: str, code: int = 200, **query: Any) -> Any:
+    answer = client.get(path, params=query)
+    assert answer.status_code == code, answer.text
+    return answer.json()
+
+
+def out(connection: Connection, key: str) -> list[int]:
+    return [record.value for record in connection.read(PASSED) if record.key == key]
+
+
+@pytest.mark.usefixtures("working")
+def test_the_story_of_a_key_that_is_paused_and_resumed(client: Client, connection: Connection) -> None:
+    connection.send(EVENTS, "ada", 1, 2, 3)
+    wait_for(lambda: out(connection, "ada") == [1, 2, 3])
+    paused = posted(client, "/gates/door/keys/ada/pause", {"reason": "a case", "actor": "eve"}, **APPLIED)
+    assert (paused["applied"], paused["state"], paused["epoch"]) == (True, "PAUSED", 0)
+    connection.send(EVENTS, "ada", *range(4, 504))
+    connection.send(EVENTS, "bob", 1)
+    wait_for(lambda: got(client, "/gates/door/keys/ada")["waiting"] == 500)
+    wait_for(lambda: out(connection, "bob") == [1])
+    assert out(connection, "ada") == [1, 2, 3]
+    [gate] = got(client, "/gates")["gates"]
+    assert (gate["app"], gate["gate"], gate["paused"], gate["held"]) == ("gated", "door", 1, 500)
+    assert gate["oldest"] <= SystemClock().now()
+    resumed = posted(client, "/gates/door/keys/ada/resume", {"reason": "settled"}, **APPLIED)
+    assert resumed["epoch"] == 1
+    connection.send(EVENTS, "ada", 504, 505)
+    wait_for(lambda: len(out(connection, "ada")) == 505)
+    assert out(connection, "ada") == list(range(1, 506))
+    told = got(client, "/gates/door/keys/ada")
+    assert [(one["state"], one["actor"], one["reason"]) for one in told["history"]] == [
+        ("PAUSED", "eve", "a case"),
+        ("ACTIVE", "", "settled"),
+    ]
+    assert (told["held"], told["waiting"]) == (False, 0)
+
+
+@pytest.mark.usefixtures("working")
+def test_what_waits_is_told_page_by_page(client: Client, connection: Connection) -> None:
+    posted(client, "/gates/door/keys/ada/pause", **APPLIED)
+    connection.send(EVENTS, "ada", *range(7))
+    wait_for(lambda: got(client, "/gates/door/keys/ada/buffer")["count"] == 7)
+    seen: list[Any] = []
+    after: dict[str, Any] = {}
+    while True:
+        page = got(client, "/gates/door/keys/ada/buffer", limit="3", type="int", **after)
+        seen += page["events"]
+        if page["next"] is None:
+            break
+        after = {"after": str(page["next"])}
+    assert [one["value"] for one in seen] == list(range(7))
+    assert (page["count"], page["bytes"]) == (7, 56)
+    assert seen[0]["from"].startswith("events/")
+
+
+@pytest.mark.usefixtures("working")
+def test_keys_are_told_page_by_page(client: Client) -> None:
+    names = sorted(f"key-{number:02}" for number in range(9))
+    for name in names:
+        posted(client, f"/gates/door/keys/{name}/pause")
+    posted(client, "/gates/door/keys/key-03/resume", **APPLIED)
+    wait_for(lambda: len(got(client, "/gates/door/keys")["keys"]) == 9)
+    wait_for(lambda: len(got(client, "/gates/door/keys", status="paused")["keys"]) == 8)
+    first = got(client, "/gates/door/keys", status="paused", limit="5")
+    rest = got(client, "/gates/door/keys", status="paused", limit="5", after=first["next"])
+    assert [one["key"] for one in first["keys"] + rest["keys"]] == [n for n in names if n != "key-03"]
+    assert rest["next"] is None
+    assert [one["key"] for one in got(client, "/gates/door/keys", status="active")["keys"]] == ["key-03"]
+    assert got(client, "/gates/door/keys", status="held")["keys"] == []
+
+
+@pytest.mark.usefixtures("working")
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"ada",
+        b"a/b",
+        b"..",
+        b".",
+        b"a?b#c",
+        b"\x00",
+        b"\xff\xfe",
+        b"%2f",
+        " ü".encode(),
+        b'{"a":1}',
+        b"k" * 5000,
+    ],
+    ids=repr,
+)
+def test_any_key_works_in_a_path(client: Client, key: bytes) -> None:
+    encoded = quote(key, safe="").replace(".", "%2E")
+    posted(client, f"/gates/door/keys/{encoded}/pause", **APPLIED)
+    [told] = got(client, "/gates/door/keys")["keys"]
+    shown = told["key"] if isinstance(told["key"], str) else None
+    assert shown is None or shown.encode() == key
+    assert got(client, told["path"])["status"]["state"] == "PAUSED"
+
+
+@pytest.mark.usefixtures("working")
+def test_a_key_of_another_type_is_named_by_it(client: Client) -> None:
+    posted(client, "/gates/door/keys/42/pause", key_type="int", **APPLIED)
+    [told] = got(client, "/gates/door/keys", key_type="int")["keys"]
+    assert told["key"] == 42
+    assert (
+        posted(client, "/gates/door/keys/x/pause", code=400, key_type="int")["error"]["code"] == "unencodable"
+    )
+
+
+@pytest.mark.usefixtures("working")
+def test_everyone_is_paused_but_for_who_was_resumed(client: Client, connection: Connection) -> None:
+    posted(client, "/gates/door/keys/ada/pause", **APPLIED)
+    whole = posted(client, "/gates/door/pause", {"reason": "fire"}, **APPLIED)
+    assert (sorted(whole["epochs"]), whole["everyone"]) == (["0", "1"], True)
+    assert got(client, "/gates/door")["everyone"] is True
+    connection.send(EVENTS, "ada", 1)
+    connection.send(EVENTS, "bob", 1)
+    wait_for(lambda: got(client, "/gates/door")["held"] == 2)
+    posted(client, "/gates/door/resume", **APPLIED)
+    wait_for(lambda: out(connection, "bob") == [1])
+    assert got(client, "/gates/door")["everyone"] is False
+    assert got(client, "/gates/door/keys/ada")["waiting"] == 1
+
+
+def test_the_key_that_stands_for_everyone_is_no_key(client: Client, log: SqliteLog) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    told = posted(client, f"/gates/door/keys/{quote(EVERYONE, safe='')}/pause", code=400)
+    assert told["error"]["code"] == "bad-key"
+
+
+def test_what_nobody_applies_is_accepted(client: Client, log: SqliteLog) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    told = posted(client, "/gates/door/keys/ada/pause", code=202, wait="applied", seconds="0.3")
+    assert (told["applied"], told["epoch"]) == (False, 0)
+    assert posted(client, "/gates/door/keys/ada/pause")["epoch"] == 1
+    with Driver(gated(), log=log, partitions=2) as driver:
+        driver.send(EVENTS, "ada", 1)
+        driver.run()
+        assert driver.gate("door").held("ada") == 1
+
+
+@pytest.mark.usefixtures("working")
+def test_a_pause_ends_by_itself(client: Client, connection: Connection) -> None:
+    told = posted(client, "/gates/door/keys/ada/pause", {"expires_in": 0.5}, **APPLIED)
+    assert told["applied"] is True
+    connection.send(EVENTS, "ada", 1)
+    wait_for(lambda: out(connection, "ada") == [1])
+    last = got(client, "/gates/door/keys/ada")["history"][-1]
+    assert (last["state"], last["cause"]) == ("ACTIVE", "expiry")
+
+
+@pytest.mark.usefixtures("working")
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"expires_at": 1_000}, "bad-expiry"),
+        ({"expires_at": 1_000, "expires_in": 5}, "bad-body"),
+        ({"expires_in": -1}, "bad-body"),
+        ({"expires_at": 10**30}, "bad-body"),
+        ({"reason": "r" * 5000}, "too-long"),
+        ({"reason": 1}, "bad-body"),
+        ({"raeson": "x"}, "bad-body"),
+        ([], "bad-body"),
+    ],
+)
+def test_a_pause_that_makes_no_sense_is_refused(client: Client, body: Any, problem: str) -> None:
+    assert posted(client, "/gates/door/keys/ada/pause", body, code=400)["error"]["code"] == problem
+    assert got(client, "/gates/door/keys")["keys"] == []
+
+
+@pytest.mark.usefixtures("working")
+def test_two_servers_and_a_foreign_writer_agree(serve: Serve, log: SqliteLog, connection: Connection) -> None:
+    """All write one key at once; the newest wish counts, and every server tells the same."""
+    one, other = serve(), serve()
+    manifest = find_manifest(log, "gated")
+    assert manifest is not None
+    foreign = Gate(log, manifest, "door", SystemClock()).commander
+
+    def disturb(call: Any) -> threading.Thread:
+        def often() -> None:
+            for _ in range(20):
+                call()
+
+        thread = threading.Thread(target=often)
+        thread.start()
+        return thread
+
+    threads = [
+        disturb(lambda: posted(one, "/gates/door/keys/ada/pause")),
+        disturb(lambda: posted(other, "/gates/door/keys/ada/resume")),
+        disturb(lambda: foreign.pause(b"ada", actor="crm")),
+    ]
+    connection.send(EVENTS, "ada", *range(1, 301))
+    for thread in threads:
+        thread.join()
+    last = posted(one, "/gates/door/keys/ada/pause", **APPLIED)
+    assert last["epoch"] == 60
+    told = [got(client, "/gates/door/keys/ada", at_least=last["position"]) for client in (one, other)]
+    assert [one["status"]["epoch"] for one in told] == [60, 60]
+    assert posted(other, "/gates/door/keys/ada/resume", **APPLIED)["epoch"] == 61
+    wait_for(lambda: len(out(connection, "ada")) == 300)
+    assert out(connection, "ada") == list(range(1, 301))
+
+
+@pytest.mark.usefixtures("working")
+def test_an_answer_that_was_lost_is_asked_for_again(client: Client) -> None:
+    """With an Idempotency-Key the second call is the first one."""
+    lost = [True]
+
+    def lose(point: str) -> None:
+        if point == "server.reply" and lost:
+            lost.clear()
+            raise ConnectionError("the wire was cut")
+
+    key = {"Idempotency-Key": "one"}
+    path = "/gates/door/keys/ada/pause"
+    with installed(lose):
+        assert client.post(path, headers=key).status_code == 500
+    assert client.post(path, headers=key).json()["epoch"] == 0
+    assert client.post(path, headers=key).json()["epoch"] == 0
+    assert client.post(path).json()["epoch"] == 1
+    other = client.post(path, headers=key, json={"reason": "another"})
+    assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency-mismatch")
+    assert client.post("/gates/door/keys/bob/pause", headers=key).status_code == 422
+
+
+def test_a_server_answers_before_and_after_the_app(
+    client: Client, log: SqliteLog, tmp_path: Any, connection: Connection
+) -> None:
+    assert got(client, "/gates")["gates"] == []
+    assert got(client, "/gates/door", code=404)["error"]["code"] == "no-such-gate"
+    working = Working(log, tmp_path)
+    wait_for(lambda: len(got(client, "/gates")["gates"]) == 1)
+    posted(client, "/gates/door/keys/ada/pause", **APPLIED)
+    connection.send(EVENTS, "ada", 1)
+    wait_for(lambda: got(client, "/gates/door")["held"] == 1)
+    working.close()
+    assert got(client, "/gates/door/keys/ada")["waiting"] == 1
+
+
+def test_two_apps_may_have_a_gate_of_one_name(client: Client, log: SqliteLog) -> None:
+    from tidegate import App, Topic
+
+    for name in ("east", "west"):
+        app = App(name)
+        app.stream(Topic(f"{name}-events", int)).gate("door").to(Topic(f"{name}-passed", int))
+        prepare(app, log, SystemClock(), partitions=2)
+    assert got(client, "/gates/door", code=400)["error"]["code"] == "which-app"
+    assert got(client, "/gates/door", app="west")["app"] == "west"
+    assert got(client, "/gates/door", code=404, app="north")["error"]["code"] == "never-started"
