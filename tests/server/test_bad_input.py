@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.gate.app import gated
-from tests.server.conftest import Client
+from tests.server.conftest import Client, served
 
 from tidegate.clock import SystemClock
+from tidegate.config import load_config
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.start import prepare
 from tidegate.server import bodies
@@ -26,10 +27,20 @@ SMUGGLED = (
 JSON = {"Content-Type": "application/json"}
 
 
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """One server for all of them."""
+    folder = tmp_path_factory.mktemp("bad-input")
+    config = load_config({"log": "sqlite:///log.db"}, environ={}, folder=folder)
+    with closing(SqliteLog(folder / "log.db")) as log:
+        prepare(gated(), log, SystemClock(), partitions=2)
+        with served(config) as url, Client(base_url=url, timeout=30) as made:
+            yield made
+
+
 @pytest.fixture(autouse=True)
-def undisturbed(client: Client, log: SqliteLog) -> Iterator[None]:
+def undisturbed(client: Client) -> Iterator[None]:
     """Nothing gets into the log, and the server still answers."""
-    prepare(gated(), log, SystemClock(), partitions=2)
     yield
     assert client.get("/health/ready").status_code == 200
     assert client.get("/topics/gated-door-status/records").json()["records"] == []

@@ -25,13 +25,13 @@ APPLIED: dict[str, Any] = {"wait": "applied", "seconds": "30"}
 
 
 def posted(client: Client, path: str, body: Any = None, code: int = 200, **query: Any) -> Any:
-    answer = client.post(path, json=body, params=query)
+    answer = client.post(path, json=body, params=query or None)
     assert answer.status_code == code, answer.text
     return answer.json()
 
 
 def got(client: Client, path: str, code: int = 200, **query: Any) -> Any:
-    answer = client.get(path, params=query)
+    answer = client.get(path, params=query or None)
     assert answer.status_code == code, answer.text
     return answer.json()
 

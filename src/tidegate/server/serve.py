@@ -105,7 +105,8 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
 def listen(settings: ServerSettings) -> socket.socket:
     """The socket, bound before anything else is done: a port that is taken is told at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, so that asyncio turns Nagle's delay off: an answer is written in two parts.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((settings.host, settings.port))
