@@ -7,21 +7,22 @@ import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.server.conftest import Client, served
+from tests.server.test_gates import got, posted
 from tests.waiting import wait_for
 
 from tidegate import Topic
-from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
-from tidegate.gate.outside import Gate
 from tidegate.runtime.coordinator import State
-from tidegate.runtime.start import find_manifest
 from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 
 Start = Callable[..., Running]
+OF: dict[str, Any] = {"wait": "applied", "seconds": "60"}
 APP = '''
 """Events through a gate, under names of one test's own."""
 
@@ -53,44 +54,45 @@ def config(
 
 
 def test_three_pass_five_hundred_wait_and_all_come_out_in_their_order(
-    start: Start, log: Connection, name: str
+    start: Start, log: Connection, config: Config, name: str
 ) -> None:
-    """The slot that holds them is killed on the way."""
+    """Told by HTTP. The slots that hold them are killed on the way."""
     events, passed = Topic(f"{name}-events", int), Topic(f"{name}-passed", int)
     log.send(events, "bob", 0)
     run = start(f"{name}:app")
     wait_for(lambda: run.state is State.RUNNING)
-    manifest = find_manifest(log.log, name)
-    assert manifest is not None
-
-    def gate() -> Gate:
-        return Gate(log.log, manifest, "door", SystemClock())
 
     def out(key: str) -> list[int]:
         return [record.value for record in log.read(passed) if record.key == key]
 
     log.send(events, "ada", 1, 2, 3)
     wait_for(lambda: out("ada") == [1, 2, 3], every=0.2)
-    marks = gate().marks()
-    gate().wait_applied(b"ada", gate().commander.pause(b"ada", reason="a case"), marks, 60)
-    log.send(events, "ada", *range(4, 504))
-    log.send(events, "bob", 1)
+    with served(config) as url, Client(base_url=url, timeout=60) as client:
+        paused = posted(client, "/gates/door/keys/ada/pause", {"reason": "a case"}, **OF, app=name)
+        assert paused["applied"] is True
+        log.send(events, "ada", *range(4, 504))
+        log.send(events, "bob", 1)
+        wait_for(lambda: got(client, "/gates/door/keys/ada", app=name)["waiting"] == 500, every=0.2)
+        wait_for(lambda: out("bob") == [0, 1], every=0.2)
+        assert out("ada") == [1, 2, 3]
+        for landing in run.view.landings.values():
+            os.kill(landing.pid, signal.SIGKILL)
+        assert got(client, "/gates/door/keys/ada", app=name)["waiting"] == 500
+        posted(client, "/gates/door/keys/ada/resume", app=name)
+        log.send(events, "ada", 504, 505)
+        wait_for(lambda: len(out("ada")) >= 505, every=0.2)
+        assert out("ada") == list(range(1, 506))
+        wait_for(lambda: _metric(client, name, "drained_total") >= 1, every=0.5)
+        [tasks] = got(client, "/tasks", app=name)["apps"]
+        assert sum(len(slot["tasks"]) for slot in tasks["slots"]) == 8
+        run.stop()
+        assert run.wait(60)
+        assert out("ada") == list(range(1, 506))
+        history = got(client, "/gates/door/keys/ada", app=name)["history"]
+        assert [(one["state"], one["reason"]) for one in history] == [("PAUSED", "a case"), ("ACTIVE", "")]
 
-    def waiting() -> int:
-        buffered = gate().key(b"ada").buffered
-        return 0 if buffered is None else buffered.count
 
-    wait_for(lambda: waiting() == 500, every=0.2)
-    wait_for(lambda: out("bob") == [0, 1], every=0.2)
-    assert out("ada") == [1, 2, 3]
-    for landing in run.view.landings.values():
-        os.kill(landing.pid, signal.SIGKILL)
-    gate().commander.resume(b"ada")
-    log.send(events, "ada", 504, 505)
-    wait_for(lambda: len(out("ada")) >= 505, every=0.2)
-    assert out("ada") == list(range(1, 506))
-    wait_for(lambda: any("door" in numbers.gates for numbers in run.view.numbers.values()))
-    run.stop()
-    assert run.wait(60)
-    assert out("ada") == list(range(1, 506))
-    assert [told.state for told in gate().history(b"ada")] == ["PAUSED", "ACTIVE"]
+def _metric(client: Client, app: str, metric: str) -> float:
+    wanted = f'tidegate_gate_{metric}{{app="{app}",gate="door"}} '
+    lines = client.get("/metrics").text.splitlines()
+    return next((float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted)), 0.0)
