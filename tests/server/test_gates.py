@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -170,6 +171,16 @@ def test_what_nobody_applies_is_accepted(client: Client, log: SqliteLog) -> None
         assert driver.gate("door").held("ada") == 1
 
 
+def test_a_wish_is_not_taken_for_applied_because_an_older_one_was(
+    client: Client, log: SqliteLog, tmp_path: Path
+) -> None:
+    working = Working(log, tmp_path)
+    assert posted(client, "/gates/door/keys/ada/pause", **APPLIED)["applied"] is True
+    working.close()
+    told = posted(client, "/gates/door/keys/ada/resume", code=202, wait="applied", seconds="0.3")
+    assert (told["applied"], told["epoch"]) == (False, 1)
+
+
 @pytest.mark.usefixtures("working")
 def test_a_pause_ends_by_itself(client: Client, connection: Connection) -> None:
     told = posted(client, "/gates/door/keys/ada/pause", {"expires_in": 0.5}, **APPLIED)
@@ -256,7 +267,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(client: Client) -> None:
 
 
 def test_a_server_answers_before_and_after_the_app(
-    client: Client, log: SqliteLog, tmp_path: Any, connection: Connection
+    client: Client, log: SqliteLog, tmp_path: Path, connection: Connection
 ) -> None:
     assert got(client, "/gates")["gates"] == []
     assert got(client, "/gates/door", code=404)["error"]["code"] == "no-such-gate"
