@@ -1,4 +1,4 @@
-"""`tidegate demo` runs by itself, checks its own sums, and leaves a log to look into."""
+"""`tidegate demo --only-log` runs by itself, checks its own sums, and leaves a log to look into."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_tells_its_story_and_leaves_a_log(run: Run, tmp_path: Path) -> None:
-    out = run("demo", "--folder", "here").out
+    out = run("demo", "--only-log", "--folder", "here").out
     assert out.count("  ok  ") == 5
     assert "fenced by a newer one" in out
     assert all(line.strip().isprintable() for line in out.splitlines())
@@ -38,18 +38,18 @@ def test_the_demo_tells_its_story_and_leaves_a_log(run: Run, tmp_path: Path) -> 
 
 
 def test_a_folder_in_use_is_left_alone(run: Run, tmp_path: Path, small: None) -> None:
-    figures = run("demo", "--folder", "here", "--json").json
+    figures = run("demo", "--only-log", "--folder", "here", "--json").json
     assert figures["log"] == f"sqlite:///{tmp_path}/here/log.db"
     assert (figures["orders"], figures["records_after"]) == (3500, figures["rows"])
     before = (tmp_path / "here" / "log.db").read_bytes()
-    assert "[folder-in-use]" in run("demo", "--folder", "here", code=1).err
+    assert "[folder-in-use]" in run("demo", "--only-log", "--folder", "here", code=1).err
     assert (tmp_path / "here" / "log.db").read_bytes() == before
 
 
 def test_the_same_orders_come_each_time(run: Run, small: None) -> None:
     rows = []
     for folder in ("a", "b"):
-        run("demo", "--folder", folder)
+        run("demo", "--only-log", "--folder", folder)
         with connect(f"sqlite:///{folder}/log.db") as connection:
             rows.append({key: (row.orders, row.cents) for key, row in connection.rows(TOTALS).items()})
     assert rows[0] == rows[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,8 @@ from tests.kafka.test_broker import gone, within
 
 from tidegate.cli import demo_run
 
-DEMO = [sys.executable, "-m", "tidegate", "demo", "--kafka"]
+DEMO = [sys.executable, "-m", "tidegate", "demo", "--only-log", "--kafka"]
+WAIT = 300
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_the_same_story_on_a_broker_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(demo_run, "TRANSACTIONS", 4)
-    figures = run("demo", "--kafka", "--json").json
+    figures = run("demo", "--only-log", "--kafka", "--json").json
     assert re.fullmatch(r"kafka://127\.0\.0\.1:\d+", figures["log"])
     assert (figures["orders"], figures["aborted"], figures["records_after"]) == (3500, 500, figures["rows"])
     assert figures["table_records"] > figures["rows"]
@@ -88,8 +90,32 @@ def test_what_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_fit_are_refused(run: Run) -> None:  # noqa: F811
-    assert "[bad-option]" in run("demo", "--kafka", "--folder", "here", code=1).err
-    assert "[bad-option]" in run("demo", "--keep", code=1).err
+    for options in (
+        ["--kafka", "--folder", "here"],
+        ["--only-log", "--kafka", "--folder", "here"],
+        ["--keep"],
+        ["--kafka", "--keep"],
+        ["--only-log", "--keep"],
+        ["--only-log", "--seconds", "5"],
+    ):
+        assert "[bad-option]" in run("demo", *options, code=1).err
+
+
+def test_orders_and_a_gate_on_a_broker_of_its_own(scratch: Path) -> None:
+    """The whole demo as a process: the order of a paused customer is kept on Kafka too."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tidegate", "demo", "--kafka", "--json", "--seconds", "3"],
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert ran.returncode == 0, ran
+    told = {one["event"]: one for one in map(json.loads, ran.stdout.splitlines())}
+    assert re.fullmatch(r"kafka://127\.0\.0\.1:\d+", told["starting"]["log"])
+    assert told["stood"]["waiting"] > 0
+    assert told["checked"]["orders"] == told["ended"]["passed"] > 100
+    assert "kept" not in told
 
 
 def brokers_in(folder: Path) -> list[int]:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,13 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     assert len(copied) >= 6
     assert ignore[0] == "*"
     assert {name for name in copied if not (ROOT / name).exists() or f"!{name}" not in ignore} == set()
+
+
+def test_the_image_has_what_the_wheel_takes_from_elsewhere_before_it_is_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    forced = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    before = DOCKERFILE[: DOCKERFILE.index("--no-build-isolation .")]
+    assert [name for name in forced if f"COPY {name} {name}\n" not in before] == []
 
 
 def test_a_real_kafka_accepts_the_brokers_settings(stack: dict[str, Any], tmp_path: Path) -> None:

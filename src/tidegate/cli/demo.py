@@ -1,109 +1,59 @@
-"""`tidegate demo`: the log at work, told as a short story with figures."""
+"""`tidegate demo`: orders -> gate -> totals at work, and with --only-log the log alone."""
 
 from __future__ import annotations
 
-import signal
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from tidegate.cli.demo_places import FilePlace, own_broker
-from tidegate.cli.demo_run import ORDERS, ORDERS_EACH, TOTALS, WRITERS, Figures, Place, run
 from tidegate.cli.options import AsJson
-from tidegate.cli.output import note, say, say_json
 from tidegate.errors import ConfigError
-
-FILE = "log.db"
 
 
 def demo(
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="Where to make its log; default: a temporary folder.")
+        Path | None,
+        typer.Option("--folder", help="Where to make it; default: a temporary folder.", show_default=False),
     ] = None,
     kafka: Annotated[
         bool, typer.Option("--kafka", help="On Kafka: a broker of its own, started and ended by the demo.")
     ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="With --kafka: leave it up until Ctrl-C.")] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=3,
+            max=86_400,
+            help="Pause and resume a customer by itself, check the order, and end after about so long. "
+            "Default where there is no terminal: 15.",
+            show_default=False,
+        ),
+    ] = None,
+    only_log: Annotated[bool, typer.Option("--only-log", help="Show the log alone, without Spark.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="With --only-log --kafka: leave the broker up until Ctrl-C.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the log at work: transactions, a follower, an abort, a zombie, compaction. Takes some seconds."""
-    if kafka:
-        if folder is not None:
-            raise ConfigError("bad-option", "with --kafka nothing is left in a folder", "leave --folder out")
-        with own_broker() as (url, place):
-            _show(url, f"at {url}", place, kept=keep, as_json=as_json)
-            if keep:
-                note("the broker runs until Ctrl-C")
-                signal.pause()
-        return
-    if keep:
-        raise ConfigError("bad-option", "--keep is for --kafka", "the embedded log is kept anyway")
-    file = _new_file(folder)
-    _show(f"sqlite:///{file}", f"in {file}", FilePlace(file), kept=True, as_json=as_json)
+    """Show orders, a gate and totals at work on Spark, live, with commands to try. Ctrl-C ends it."""
+    _check(folder, kafka=kafka, seconds=seconds, only_log=only_log, keep=keep)
+    if only_log:
+        from tidegate.cli import demo_log
+
+        demo_log.only_log(folder, kafka=kafka, keep=keep, as_json=as_json)
+    else:
+        from tidegate.cli import demo_orders
+
+        demo_orders.orders(folder, kafka=kafka, seconds=seconds, as_json=as_json)
 
 
-def _show(url: str, where: str, place: Place, *, kept: bool, as_json: bool) -> None:
-    if not as_json:
-        _opening("the embedded log" if isinstance(place, FilePlace) else "the log on Kafka", where)
-    figures = run(place)
-    if as_json:
-        say_json({"log": url, **msgspec.to_builtins(figures)})
-        return
-    _story(figures)
-    if kept:
-        _next_steps(url)
-
-
-def _new_file(folder: Path | None) -> Path:
-    if folder is None:
-        return Path(tempfile.mkdtemp(prefix="tidegate-demo-")) / FILE
-    file = folder.absolute() / FILE
-    if file.exists():
-        raise ConfigError("folder-in-use", f"{file} exists", "name another folder, or remove the file")
-    return file
-
-
-def _opening(what: str, where: str) -> None:
-    say(("tidegate demo", "bold cyan"), f": {what} at work, ", (where, "dim"))
-    say()
-    say("  An event topic ", (ORDERS.name, "bold"), " and a table ", (TOTALS.name, "bold"), ".")
-    say(f"  {WRITERS} writers send orders in transactions of {ORDERS_EACH}. A follower reads them and keeps")
-    say("  the total of each customer; it commits totals and its position in one transaction.")
-    say()
-
-
-def _story(figures: Figures) -> None:
-    _point(
-        f"{figures.orders:,} orders in {figures.transactions} transactions, summed up in "
-        f"{figures.follower_commits} commits: {figures.seconds} s, {figures.records_per_second:,} orders/s"
-    )
-    _point(f"an aborted transaction of {figures.aborted} orders: not one of them was ever read")
-    _point(f"a zombie woke up and was refused: {figures.fenced}")
-    _point(f"{figures.rows:,} customers: each total is the sum of its orders, each counted once and in order")
-    _point(
-        f"compaction kept {figures.records_after:,} of {figures.table_records:,} table records, one per "
-        f"customer; the log went from {_size(figures.bytes_before)} to {_size(figures.bytes_after)}"
-    )
-
-
-def _point(text: str) -> None:
-    say("  ", ("ok", "bold green"), f"  {text}")
-
-
-def _next_steps(url: str) -> None:
-    say()
-    say("Try next:")
-    for command in (
-        f"tidegate topics tail {ORDERS.name} --log {url} --from-start --limit 5",
-        f"tidegate topics rows {TOTALS.name} --log {url} --limit 5",
-        f"tidegate topics describe {TOTALS.name} --log {url}",
-        f'tidegate topics send {ORDERS.name} ada \'{{"id":1,"cents":500}}\' --log {url}',
-    ):
-        say(("  $ ", "dim"), command)
-
-
-def _size(count: int) -> str:
-    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count / 1024:.0f} KiB"
+def _check(folder: Path | None, *, kafka: bool, seconds: float | None, only_log: bool, keep: bool) -> None:
+    if kafka and folder is not None:
+        raise ConfigError("bad-option", "with --kafka nothing is left in a folder", "leave --folder out")
+    if keep and not (only_log and kafka):
+        raise ConfigError(
+            "bad-option", "--keep is for --only-log --kafka", "without them what was made is kept anyway"
+        )
+    if only_log and seconds is not None:
+        raise ConfigError("bad-option", "--only-log takes as long as it takes", "leave --seconds out")

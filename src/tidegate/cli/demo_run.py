@@ -1,4 +1,4 @@
-"""The log at work: what `tidegate demo` does, apart from telling it.
+"""The log at work: what `tidegate demo --only-log` does, apart from telling it.
 
 1 make the topics; 2 several writers send orders in transactions while a follower keeps totals, which it
 writes in one transaction with its position; 3 meanwhile a writer aborts and a zombie is fenced; 4 compare

@@ -1,0 +1,75 @@
+"""The processes of the demo: `tidegate run` and `tidegate serve`.
+
+Each has a session of its own, so that Ctrl-C reaches the demo alone, which then ends them one by one. Should
+the demo be killed, they are too. What they print goes to a file.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from tidegate.config import PREFIX
+from tidegate.errors import TidegateError
+from tidegate.testing.broker.guard import GuardedProcess
+from tidegate.view import printable
+
+STOP_SECONDS = 30.0
+LINES_SHOWN = 8
+
+
+class Child:
+    """`tidegate ...` in the demo's folder."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.name = f"tidegate {arguments[0]}"
+        self.file = folder / f"{arguments[0]}.txt"
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+        with self.file.open("wb") as told:
+            self._process = GuardedProcess(
+                [sys.executable, "-m", "tidegate", *arguments],
+                stdout=told,
+                stderr=told,
+                env=environ,
+                cwd=folder,
+            )
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def lines(self) -> list[str]:
+        """What it has printed, whole lines only."""
+        return self.file.read_text(errors="replace").split("\n")[:-1]
+
+    def check(self) -> None:
+        """Raise `demo-failed` with its last lines if it has ended."""
+        if not self._process.running:
+            code = self._process.wait()
+            told = [printable(line) for line in self.lines() if line.strip()][-LINES_SHOWN:]
+            raise TidegateError(
+                "demo-failed",
+                f"{self.name} ended with {code}: {' | '.join(told) or 'it said nothing'}",
+                f"see {self.file}",
+            )
+
+    def stop(self) -> None:
+        """SIGTERM, and wait: it commits and closes. Killed if that takes too long; stopping twice is fine."""
+        self._process.signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.signal(signal.SIGKILL)
+            self._process.wait()

@@ -1,0 +1,157 @@
+"""The demo on the screen: a table that renews itself, or lines, or JSON."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.cli.demo_watch import Customer, Snapshot
+from tidegate.cli.output import say, say_json
+from tidegate.view import printable
+
+LINE_SECONDS = 2.0
+BLOCKS = 2
+ROWS_SHOWN = 12
+LONGEST_NAME = 14
+LONGEST_REASON = 30
+NAMED = 3
+
+
+class View:
+    """Where the demo is told. `live` says whether a table renews itself on a terminal."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+        self._console = Console(highlight=False)
+        self.live = self._console.is_terminal and not json
+        self._table = Live(console=self._console, auto_refresh=False)
+        self._line_at = 0.0
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live:
+            self._table.stop()
+
+    def tell(self, event: str, text: str = "", **facts: Any) -> None:
+        """What happened: a line for people, an object for programs; without a text for these alone."""
+        if self._json:
+            say_json({"event": event, **facts})
+        elif self.live and text:
+            self._console.print(Text(printable(text)), soft_wrap=True)
+        elif text:
+            say(printable(text))
+
+    def command(self, text: str) -> None:
+        """One that people may try."""
+        if self.live:
+            self._console.print(Text.assemble(("  $ ", "dim"), (printable(text), "bold")), soft_wrap=True)
+        elif not self._json:
+            say(f"  $ {printable(text)}")
+
+    def show(self, now: Snapshot) -> None:
+        """The numbers."""
+        if self.live:
+            self._table.start()
+            self._table.update(rendered(now), refresh=True)
+        elif time.monotonic() >= self._line_at:
+            self._line_at = time.monotonic() + LINE_SECONDS
+            self.tell("numbers", line(now), **msgspec.to_builtins(now))
+
+
+def rendered(now: Snapshot) -> Group:
+    """For a terminal of 80 columns and 24 lines."""
+    return Group(
+        Text(),
+        Text(printable(now.url), "cyan"),
+        Text.assemble(
+            ("orders in ", "dim"),
+            f"{now.sent_per_second:,.0f}/s",
+            ("   totals out ", "dim"),
+            f"{now.outputs_per_second:,.0f}/s",
+            ("   behind ", "dim"),
+            f"{now.lag:,}",
+            ("   processed ", "dim"),
+            f"{now.processed_per_second:,.0f}/s on {now.slots} slots" if now.slots else "(Spark is starting)",
+        ),
+        Text.assemble(("gate ", "dim"), *_gate(now)),
+        Text.assemble(_turn(now)),
+        Text(),
+        _table(list(now.customers.values())),
+        Text.assemble(("latest ", "dim"), "   ".join(_output(one) for one in now.latest)),
+    )
+
+
+def line(now: Snapshot) -> str:
+    """The same in one line."""
+    held = [one for one in now.customers.values() if one.held]
+    names = ", ".join(f"{_name(one)} ({one.waiting:,} wait)" for one in held[:NAMED])
+    more = f" and {len(held) - NAMED} more" if len(held) > NAMED else ""
+    if not now.slots:
+        return f"{now.seconds:5.0f} s   in {now.sent_per_second:,.0f}/s   Spark is starting"
+    return (
+        f"{now.seconds:5.0f} s   in {now.sent_per_second:,.0f}/s   out {now.outputs_per_second:,.0f}/s   "
+        f"behind {now.lag:,}   passed {now.passed:,}, {now.out_of_turn:,} out of turn   "
+        f"paused: {names or 'nobody'}{more}"
+    )
+
+
+def _gate(now: Snapshot) -> list[Text | str | tuple[str, str]]:
+    if not (now.paused or now.everyone or now.held):
+        return ["open for everyone"]
+    who = "everyone is paused" if now.everyone else f"{now.paused:,} paused"
+    waits = f"   {now.held:,} orders wait ({now.held_bytes / 1024:,.1f} KiB"
+    return [(who, "yellow"), f"{waits}, the oldest for {now.held_seconds:,.0f} s)" if now.held else ""]
+
+
+def _turn(now: Snapshot) -> tuple[str, str]:
+    if now.out_of_turn:
+        return f"{now.out_of_turn:,} of {now.passed:,} out of turn", "bold red"
+    return f"{now.passed:,} orders passed, each right behind the one before of its customer", "green"
+
+
+def _table(customers: list[Customer]) -> Group:
+    """Several customers side by side; those that are held first where there are too many."""
+    listed = sorted(customers, key=lambda one: not one.held)[: BLOCKS * ROWS_SHOWN]
+    listed.sort(key=lambda one: one.name)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for _ in range(BLOCKS):
+        for heading in ("customer", "orders", "total", "waiting"):
+            table.add_column(Text(heading, "dim"), justify="left" if heading == "customer" else "right")
+    height = -(-len(listed) // BLOCKS)
+    for row in range(height):
+        side_by_side = islice(listed, row, None, height)
+        table.add_row(*(cell for one in side_by_side for cell in _cells(one)))
+    more = len(customers) - len(listed)
+    reasons = [
+        Text(f"{_name(one)} is paused: {printable(one.reason)[:LONGEST_REASON]}", "yellow")
+        for one in listed
+        if one.reason
+    ]
+    return Group(table, *([Text(f"and {more:,} more", "dim")] if more else []), *reasons[:NAMED])
+
+
+def _cells(one: Customer) -> list[Text]:
+    style = "yellow" if one.held else ""
+    waiting = f"{one.waiting:,}" if one.held or one.waiting else ""
+    return [Text(cell, style) for cell in (_name(one), f"{one.orders:,}", f"{one.cents / 100:,.2f}", waiting)]
+
+
+def _output(one: Customer) -> str:
+    return f"{_name(one)} {one.cents / 100:,.2f}"
+
+
+def _name(one: Customer) -> str:
+    name = printable(one.name)
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

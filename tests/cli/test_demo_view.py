@@ -1,0 +1,141 @@
+"""What the demo shows, from what the API answers."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tidegate.cli.demo_source import ADMITTED, TOTALS
+from tidegate.cli.demo_view import View, line, rendered
+from tidegate.cli.demo_watch import Customer, Outputs, Rate, Snapshot, customers_of
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e\r\n"
+
+
+def on_screen(now: Snapshot, width: int = 80) -> list[str]:
+    told = StringIO()
+    Console(file=told, force_terminal=True, color_system=None, width=width).print(rendered(now))
+    return told.getvalue().splitlines()
+
+
+def lively(**other: object) -> Snapshot:
+    names = [chr(ord("a") + number) * 3 for number in range(20)]
+    customers = {name: Customer(name, 1234, 12_345_678) for name in names}
+    customers["bbb"] = Customer("bbb", 10, 99, waiting=57, held=True, reason="chargeback")
+    known: dict[str, object] = {
+        "url": "http://127.0.0.1:8470",
+        "sent_per_second": 200.4,
+        "outputs_per_second": 188.6,
+        "slots": 2,
+        "lag": 12,
+        "paused": 1,
+        "held": 57,
+        "held_bytes": 2048,
+        "held_seconds": 9.4,
+        "passed": 4567,
+        "customers": customers,
+        "latest": [customers["ccc"]],
+    }
+    return Snapshot(**{**known, **other})  # type: ignore[arg-type]
+
+
+def test_everything_stands_on_a_small_screen() -> None:
+    lines = on_screen(lively())
+    text = "\n".join(lines)
+    assert len(lines) <= 22
+    assert max(map(len, lines)) <= 80
+    for part in (
+        "http://127.0.0.1:8470",
+        "orders in 200/s   totals out 189/s   behind 12",
+        "1 paused   57 orders wait (2.0 KiB, the oldest for 9 s)",
+        "4,567 orders passed, each right behind the one before",
+        "bbb is paused: chargeback",
+        "123,456.78",
+        "latest ccc",
+    ):
+        assert part in text
+    assert all(name in text for name in lively().customers)
+
+
+def test_the_same_in_a_line() -> None:
+    assert "in 200/s   out 189/s" in line(lively())
+    assert "paused: bbb (57 wait)" in line(lively())
+    assert "3 out of turn" in line(lively(out_of_turn=3))
+    assert "3 of 4,567 out of turn" in "\n".join(on_screen(lively(out_of_turn=3)))
+    assert "Spark is starting" in line(Snapshot())
+    assert "Spark is starting" in "\n".join(on_screen(Snapshot()))
+
+
+def test_everyone_can_be_paused() -> None:
+    held = {name: Customer(name, waiting=1, held=True) for name in "abcde"}
+    now = lively(paused=0, everyone=True, customers=held)
+    assert "everyone is paused" in "\n".join(on_screen(now))
+    assert "a (1 wait), b (1 wait), c (1 wait) and 2 more" in line(now)
+
+
+def test_names_and_reasons_write_no_control_codes(capfd: pytest.CaptureFixture[str]) -> None:
+    hostile = Customer(HOSTILE, 1, 1, waiting=1, held=True, reason=HOSTILE)
+    now = lively(customers={HOSTILE: hostile}, latest=[hostile])
+    text = "".join(on_screen(now)) + line(now)
+    assert text.isprintable()
+    assert "\\x1b" in text
+    view = View(json=False)
+    view.tell("told", HOSTILE)
+    view.command(HOSTILE)
+    told = capfd.readouterr().out
+    assert told.count("\\x1b[2J") == 2
+    assert told.replace("\n", "").isprintable()
+
+
+def test_too_many_customers_are_counted_and_those_that_wait_are_shown() -> None:
+    many = {f"{number:04}": Customer(f"{number:04}") for number in range(500)}
+    many["0499"] = Customer("0499", held=True, waiting=3)
+    lines = on_screen(lively(customers=many))
+    assert any("0499" in one for one in lines)
+    assert any("and 476 more" in one for one in lines)
+    assert len(lines) <= 24
+
+
+def test_outputs_are_counted_and_what_is_out_of_turn_is_seen() -> None:
+    outputs = Outputs()
+    for key, number in (("ada", 1), ("bob", 1), ("ada", 2), ("ada", 4), ("ada", 5), ("bob", 1)):
+        outputs.take({"topic": ADMITTED.name, "key": key, "value": {"id": number, "cents": 1}})
+    for key, count in (("ada", 1), ("bob", 1), ("ada", 2)):
+        outputs.take({"topic": TOTALS.name, "key": key, "value": {"orders": count, "cents": 5}})
+    outputs.take({"topic": TOTALS.name, "key": {"base64": "/w=="}, "value": None})
+    assert (outputs.passed, outputs.out_of_turn, outputs.outputs) == (6, 2, 4)
+    assert [(one.name, one.orders) for one in outputs.latest()] == [
+        ('{"base64":"/w=="}', 0),
+        ("ada", 2),
+        ("bob", 1),
+    ]
+
+
+def test_a_rate_is_that_of_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.at(0.0, 0) == 0.0
+    assert rate.at(1.0, 100) == 100.0
+    for second in range(2, 20):
+        told = rate.at(float(second), 100 + 10 * (second - 1))
+    assert told == 10.0
+
+
+def test_rows_and_keys_meet_in_customers() -> None:
+    paused = {"state": "PAUSED", "reason": "chargeback"}
+    resumed = {"state": "ACTIVE", "reason": "paid"}
+    found = customers_of(
+        [{"key": "bob", "value": {"orders": 2, "cents": 5}}, {"key": "cleo", "value": "what?"}],
+        [
+            {"key": "ada", "held": True, "waiting": 3, "status": paused},
+            {"key": "bob", "held": False, "waiting": 0, "status": resumed},
+            {"key": "dan", "held": True, "waiting": 1, "status": None},
+        ],
+    )
+    assert list(found.values()) == [
+        Customer("ada", waiting=3, held=True, reason="chargeback"),
+        Customer("bob", 2, 5),
+        Customer("cleo"),
+        Customer("dan", waiting=1, held=True),
+    ]
