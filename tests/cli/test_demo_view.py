@@ -117,9 +117,8 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
     rate = Rate()
     assert rate.at(0.0, 0) == 0.0
     assert rate.at(1.0, 100) == 100.0
-    for second in range(2, 20):
-        told = rate.at(float(second), 100 + 10 * (second - 1))
-    assert told == 10.0
+    told = [rate.at(float(second), 100 + 10 * (second - 1)) for second in range(2, 20)]
+    assert told[-1] == 10.0
 
 
 def test_rows_and_keys_meet_in_customers() -> None:
