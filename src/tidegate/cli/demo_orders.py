@@ -68,7 +68,8 @@ def _run(folder: Path, connection: Connection, seconds: float | None, view: View
     ensure_topic(
         connection.log, ORDERS.name, table=False, partitions=None, default=PARTITIONS, config=ORDERS.config
     )
-    view.tell("starting", f"  starting the HTTP server, Spark with {SLOTS} slots, {PER_SECOND} orders/s ...")
+    view.tell("processes", f"  starting the HTTP server, Spark with {SLOTS} slots, {PER_SECOND} orders/s ...")
+    began = time.monotonic()
     with (
         view,
         Child(folder, "serve", "--json") as server,
@@ -78,7 +79,7 @@ def _run(folder: Path, connection: Connection, seconds: float | None, view: View
         url = _url(server)
         view.tell("serving", url=url, pids=[server.pid, app.pid])
         _what_to_try(view, folder, url)
-        with closing(Watch(Api(url), lambda: source.sent)) as watch:
+        with closing(Watch(Api(url), lambda: source.sent, began)) as watch:
             scene = Scene([server, app], watch, view)
             if seconds is None:
                 _until_ctrl_c(scene)

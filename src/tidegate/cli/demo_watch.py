@@ -109,10 +109,10 @@ class Rate:
 class Watch:
     """Looks at a server again and again. What it cannot tell yet is told as it was."""
 
-    def __init__(self, api: Api, sent: Callable[[], dict[str, Totals]]) -> None:
+    def __init__(self, api: Api, sent: Callable[[], dict[str, Totals]], began: float) -> None:
         self.api = api
         self._sent = sent
-        self._began = time.monotonic()
+        self._began = began
         self._rates = Rate(), Rate()
         self._known: dict[str, Any] = {}
         self._outputs = Outputs()
