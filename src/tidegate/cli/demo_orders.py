@@ -40,7 +40,7 @@ SETTLE_SECONDS = 3.0
 def orders(folder: Path | None, *, kafka: bool, seconds: float | None, as_json: bool) -> None:
     """The demo, to its end."""
     view = View(json=as_json)
-    if seconds is None and not view.live:
+    if seconds is None and not view.attended:
         seconds = STORY_SECONDS
     with _ending_on_signals(), ExitStack() as stack:
         url = None

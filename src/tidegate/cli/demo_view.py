@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from itertools import islice
 from types import TracebackType
@@ -26,12 +27,14 @@ NAMED = 3
 
 
 class View:
-    """Where the demo is told. `live` says whether a table renews itself on a terminal."""
+    """Where the demo is told."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
         self._console = Console(highlight=False)
-        self.live = self._console.is_terminal and not json
+        self.attended = sys.stdout.isatty() and not json
+        """Whether somebody looks. Colors may be forced where nobody does."""
+        self._live = self.attended and not self._console.is_dumb_terminal
         self._table = Live(console=self._console, auto_refresh=False)
         self._line_at = 0.0
 
@@ -41,28 +44,28 @@ class View:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.live:
+        if self._live:
             self._table.stop()
 
     def tell(self, event: str, text: str = "", **facts: Any) -> None:
         """What happened: a line for people, an object for programs; without a text for these alone."""
         if self._json:
             say_json({"event": event, **facts})
-        elif self.live and text:
+        elif self._live and text:
             self._console.print(Text(printable(text)), soft_wrap=True)
         elif text:
             say(printable(text))
 
     def command(self, text: str) -> None:
         """One that people may try."""
-        if self.live:
+        if self._live:
             self._console.print(Text.assemble(("  $ ", "dim"), (printable(text), "bold")), soft_wrap=True)
         elif not self._json:
             say(f"  $ {printable(text)}")
 
     def show(self, now: Snapshot) -> None:
         """The numbers."""
-        if self.live:
+        if self._live:
             self._table.start()
             self._table.update(rendered(now), refresh=True)
         elif time.monotonic() >= self._line_at:
