@@ -108,7 +108,8 @@ def _settled(scene: Scene) -> Snapshot:
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         now = scene.look()
-        if not now.slots or now.sent <= now.passed + now.held or time.monotonic() > deadline:
+        through = now.sent <= now.passed + now.held and now.passed <= now.outputs
+        if not now.slots or through or time.monotonic() > deadline:
             return now
         time.sleep(LOOK_SECONDS / 2)
 

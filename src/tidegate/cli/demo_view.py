@@ -48,7 +48,9 @@ class View:
             self._table.stop()
 
     def tell(self, event: str, text: str = "", **facts: Any) -> None:
-        """What happened: a line for people, an object for programs; without a text for these alone."""
+        """What happened: a line for people, an object for programs; without a text for these alone. Numbers
+        follow at once."""
+        self._line_at = 0.0
         if self._json:
             say_json({"event": event, **facts})
         elif self._live and text:
@@ -69,8 +71,8 @@ class View:
             self._table.start()
             self._table.update(rendered(now), refresh=True)
         elif time.monotonic() >= self._line_at:
-            self._line_at = time.monotonic() + LINE_SECONDS
             self.tell("numbers", line(now), **msgspec.to_builtins(now))
+            self._line_at = time.monotonic() + LINE_SECONDS
 
 
 def rendered(now: Snapshot) -> Group:
