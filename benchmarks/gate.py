@@ -188,8 +188,7 @@ def _changelog(one: Bench, store: str) -> Iterator[pa.RecordBatch]:
 
 
 def passing(report: Report, folder: Path, *, quick: bool) -> None:
-    """Nothing is paused. The job of examples/orders, and one with nothing but a copy behind the gate: there is
-    least beside it."""
+    """Nothing is paused. The job of examples/orders, and a bare copy, which has least beside the gate."""
     count = 50_000 if quick else 500_000
     turns = 1 if quick else 5
     keys = [b"k%d" % (number % 10_000) for number in range(count)]
