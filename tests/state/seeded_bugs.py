@@ -41,7 +41,7 @@ Patch = pytest.MonkeyPatch
 Seeding = Callable[[Patch], None]
 
 _commit_log = commit_module._commit_log
-_replay = Restore._replay
+_gather = Restore._gather
 
 
 class Wrapped:
@@ -137,14 +137,12 @@ def _target_moved_by(step: int) -> Seeding:
         target = self._targets.get(fetched.partition)
         if target is not None:
             self._targets[fetched.partition] = max(0, target + step)
-        _replay(self, fetched)
+        _gather(self, fetched)
         if target is not None:
             self._targets[fetched.partition] = target
-            store = self._stores[fetched.partition]
-            reached = min(int(fetched.next), target)
-            self._manager.offsets[store] = reached
+            self._gathered[fetched.partition].next = min(int(fetched.next), target)
 
-    return lambda patch: patch.setattr(Restore, "_replay", wrong)
+    return lambda patch: patch.setattr(Restore, "_gather", wrong)
 
 
 def progress_off_by_one(patch: Patch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 import pytest
-from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, Bench, Task
+from tests.state.bench import AT_EVERY_COMMIT, AT_EVERY_TURN, PAGE_BY_PAGE, Bench, Task
 from tests.state.children import child
 from tests.state.faults import Failure, failing_at
 from tests.state.ground import PAGE, Ground
@@ -34,7 +34,7 @@ def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(
     before = bench.fold(COUNTS)
     slot = bench.slot()
     healthy = slot.start(COUNTS, partition=1)
-    restoring = slot.open(COUNTS, partition=0, host="b")
+    restoring = slot.open(COUNTS, partition=0, host="b", limits=PAGE_BY_PAGE)
     pages = 0
     while not restoring.restore.turn():
         restored = restoring.listener.restored("counts")
@@ -76,7 +76,7 @@ class TestTheListener:
     def test_is_told_of_each_batch_and_of_the_total(self, bench: Bench) -> None:
         fill(bench.start(COUNTS, host="a"), 4)
         assert bench.stands(COUNTS) == 4, "all of it shows"
-        moved = bench.start(COUNTS, host="b")
+        moved = bench.start(COUNTS, host="b", limits=PAGE_BY_PAGE)
         assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 3, 3), ("batch", 4, 1), ("end", 4)]
 
     def test_is_told_of_every_store(self, bench: Bench) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import ConfigError, StateError
 from tidegate.log.records import columns_to_batch
@@ -51,11 +50,6 @@ def to_records(changes: Mapping[bytes, Change], layout: Format) -> pa.RecordBatc
     if layout.timestamped:
         values = [layout.logged(value) for value in values]
     return columns_to_batch([timestamp for _, timestamp in changes.values()], list(changes), values)
-
-
-def by_key(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The records sorted by key, those of one key in their order: a B-tree takes neighbours faster."""
-    return batch.take(pc.sort_indices(batch, sort_keys=[("key", "ascending"), ("offset", "ascending")]))
 
 
 def to_rows(batch: pa.RecordBatch, layout: Format) -> list[RawRow]:

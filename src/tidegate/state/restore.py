@@ -13,13 +13,15 @@ from tidegate.errors import StateError
 from tidegate.faultpoints import reach
 from tidegate.log.positions import Position
 from tidegate.log.protocol import Fetched, Log, Reader
-from tidegate.state.changelog import by_key, to_rows
+from tidegate.state.changelog import to_rows
 from tidegate.state.environment import FORMAT as METADATA_FORMAT
 from tidegate.state.environment import Environment, Metadata, copy_environment, is_open_here
 from tidegate.state.folders import TaskFolder, claim, empty, remove_older
+from tidegate.state.gathered import Gathered
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, Status
 from tidegate.state.protocol import QuietListener, RestoreListener
+from tidegate.state.task_context import TaskContext
 from tidegate.state.trust import InLog, OnDisk, reason_to_discard
 from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
@@ -58,6 +60,7 @@ class Restore:
         self._targets: dict[TopicPartition, int] = {}
         self._limits: dict[str, int] = {}
         self._totals: dict[str, int] = {}
+        self._gathered: dict[TopicPartition, Gathered] = {}
         self._stores = {partition: store for store, partition in manager.changelogs().items()}
         self._started = 0
         self._progress = time.monotonic()
@@ -104,8 +107,10 @@ class Restore:
             if self._reader is not None and self._targets:
                 self._check_age()
                 reach("restore.3")
-                for fetched in self._reader.poll(0):
-                    self._replay(fetched)
+                fetched = self._reader.poll(0)
+                for part in fetched:
+                    self._gather(part)
+                self._replay_enough(anyway=not fetched)
                 self._drop_reached()
                 self._save_progress()
             if self._targets:
@@ -235,7 +240,7 @@ class Restore:
         for builder in manager.builders():
             store = manager.inner(builder.name)
             if isinstance(store, GuardedStore):
-                store.open(_Context(manager, builder.name))
+                store.open(TaskContext(manager, builder.name))
                 store.apply((), manager.token(builder.name, self._committed))
 
     def _trusted_start(self, name: str, changelog: InLog, metadata: Metadata | None) -> int:
@@ -301,28 +306,42 @@ class Restore:
             self._reader = self._log.reader(behind)
         self._drop_reached()
 
-    def _replay(self, fetched: Fetched) -> None:
-        """Rows below the target, in their order; the last word on each key counts. All carry the token of the
-        position: a store that had them before the crash must not take them for a zombie's."""
-        store = self._stores[fetched.partition]
+    def _gather(self, fetched: Fetched) -> None:
+        """What lies below the target."""
         target = self._targets.get(fetched.partition)
         if target is None:
             return
         batch = fetched.batch
         if fetched.next > target:
             batch = batch.filter(pc.less(batch.column(0), pa.scalar(target, pa.int64())))
-        manager = self._manager
-        manager.make_room(batch.nbytes)
+        self._gathered.setdefault(fetched.partition, Gathered()).add(batch, min(int(fetched.next), target))
+
+    def _replay_enough(self, *, anyway: bool) -> None:
+        """Apply what was gathered: all if it is enough or nothing came, else what is complete, and what goes
+        to stores that take their rows one by one."""
+        enough = (
+            anyway
+            or sum(found.bytes for found in self._gathered.values()) >= self._manager.limits.gathered_bytes
+        )
+        for partition, found in list(self._gathered.items()):
+            on_lmdb = isinstance(self._manager.inner(self._stores[partition]), LmdbStore)
+            if enough or found.next >= self._targets[partition] or not on_lmdb:
+                del self._gathered[partition]
+                self._replay(partition, found)
+
+    def _replay(self, partition: TopicPartition, found: Gathered) -> None:
+        """Rows in their order; the last word on each key counts. All carry the token of the position: a store
+        that had them before the crash must not take them for a zombie's."""
+        store, manager = self._stores[partition], self._manager
+        manager.make_room(found.bytes)
         reach("restore.4")
         inner = manager.inner(store)
-        if isinstance(inner, LmdbStore):
-            batch = by_key(batch)
-        rows = to_rows(batch, next(b.layout for b in manager.builders() if b.name == store))
-        offset = min(int(fetched.next), target)
-        inner.apply(rows, manager.token(store, self._committed))
-        manager.offsets[store] = offset
-        self._totals[store] = self._totals.get(store, 0) + len(rows)
-        self._listener.on_batch(store, fetched.partition.partition, offset, len(rows))
+        layout = next(builder.layout for builder in manager.builders() if builder.name == store)
+        for batch in [found.last_words()] if isinstance(inner, LmdbStore) else found.batches:
+            inner.apply(to_rows(batch, layout), manager.token(store, self._committed))
+        manager.offsets[store] = found.next
+        self._totals[store] = self._totals.get(store, 0) + found.records
+        self._listener.on_batch(store, partition.partition, found.next, found.records)
 
     def _drop_reached(self) -> None:
         """The end is where the reader stands, not where the last record was: offsets may hold nothing."""
@@ -350,6 +369,7 @@ class Restore:
                 self._listener.on_discard(store, partition.partition, "its restore took too long")
                 start = self._log.describe(partition.topic).starts[partition.partition]
                 manager.clear(store)
+                self._gathered.pop(partition, None)
                 manager.current_at[store] = now
                 manager.offsets[store] = min(start, self._targets[partition])
                 if self._reader is not None:
@@ -370,17 +390,3 @@ class Restore:
             with suppress(Exception):
                 self._reader.close()
             self._reader = None
-
-
-class _Context:
-    """What a user's own store sees of its task."""
-
-    def __init__(self, manager: StateManager, store: str) -> None:
-        self._manager = manager
-        self._store = store
-        self.partition = manager.owner.task.partition
-        self.folder = manager.folder / f"store-{store}"
-        self.folder.mkdir(exist_ok=True)
-
-    def log_change(self, key: bytes, value: bytes | None) -> None:
-        self._manager.log_change(self._store, key, value)

@@ -24,7 +24,7 @@ from tidegate.testing.simulator.violation import demand
 from tidegate.types import Offset, TopicPartition
 
 FOREVER = 1e9
-LAZY = Limits(commit_seconds=FOREVER, idle_seconds=FOREVER, sync=False)
+LAZY = Limits(commit_seconds=FOREVER, idle_seconds=FOREVER, gathered_bytes=1, sync=False)
 EAGER = replace(LAZY, commit_seconds=0.0, idle_seconds=0.0, commit_bytes=1, expire_per_commit=1)
 
 
