@@ -38,8 +38,18 @@ class KeyState:
     key: bytes
     status: InForce | None
     buffered: Buffered | None
-    held: bool
-    """Whether its next event would wait."""
+    paused: bool
+    """Whether a wish holds it."""
+
+    @property
+    def held(self) -> bool:
+        """Whether its next event would wait."""
+        return self.paused or self.buffered is not None
+
+    @property
+    def draining(self) -> bool:
+        """Whether what waits is going out."""
+        return self.buffered is not None and not self.paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +165,7 @@ class Gate:
     def _state(
         self, key: bytes, own: InForce | None, waiting: Buffered | None, everyone: InForce | None
     ) -> KeyState:
-        held = is_held(Known(own, everyone), self._clock.now()) or waiting is not None
-        return KeyState(key, own, waiting, held)
+        return KeyState(key, own, waiting, is_held(Known(own, everyone), self._clock.now()))
 
     def _status_of(self, number: int, key: bytes) -> InForce | None:
         row = self._rows.get(self.topics.status, number, key)

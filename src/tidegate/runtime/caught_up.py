@@ -1,10 +1,13 @@
-"""Whether an app has taken everything that there was when it started, and drained its internal topics."""
+"""Whether an app has taken everything that there was when it started, and drained its internal topics and its
+gates."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from tidegate.errors import LogError
+from tidegate.gate.outside import Gate
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import nothing_between
@@ -64,7 +67,13 @@ class CaughtUp:
             for topic, offsets in positions[task].sources.items()
             for number, offset in offsets.items()
         )
-        return all(nothing_between(self._log, one, offset, ends[one]) for one, offset in stand)
+        return all(nothing_between(self._log, one, offset, ends[one]) for one, offset in stand) and not any(
+            one.draining for gate in self._gates() for one in gate.states()
+        )
+
+    def _gates(self) -> Iterator[Gate]:
+        manifest = self._run.manifest
+        return (Gate(self._log, manifest, name, self._run.setting.clock) for name in manifest.gates)
 
     def _internal(self) -> dict[str, int]:
         manifest = self._run.manifest
