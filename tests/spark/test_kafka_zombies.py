@@ -33,6 +33,7 @@ from tidegate.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.coordinator import State
+from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition
 
@@ -66,7 +67,7 @@ class Feeder:
 
     def _send(self) -> None:
         rng = random.Random(3)
-        with tidegate.connect(config=self._config) as log:
+        with self._connected() as log:
             while not self._ended.is_set():
                 words = [f"word-{rng.randrange(WORDS)}" for _ in range(100)]
                 batch = columns_to_batch([1_700_000_000_000] * 100, [None] * 100, [w.encode() for w in words])
@@ -74,6 +75,15 @@ class Feeder:
                     log.log.append(TopicPartition(self._topic, rng.randrange(PARTITIONS)), batch)
                     self.sent.update(words)
                 time.sleep(0.02)
+
+    def _connected(self) -> Connection:
+        """A broker that just woke up has a queue of clients that gave up, and may answer late."""
+        while True:
+            try:
+                return tidegate.connect(config=self._config)
+            except tidegate.LogError as error:
+                if not error.retryable or self._ended.wait(0.5):
+                    raise
 
 
 @pytest.fixture
@@ -85,6 +95,23 @@ def feeder(config: Config, log: Connection, prefix: str) -> Feeder:  # noqa: F81
 def goes_on(outside: Outside, by: int = 500) -> None:  # noqa: F811
     before = outside.counts.total()
     wait_for(lambda: outside.counts.total() >= before + by, every=0.1)
+
+
+def who_stands_still(run: Running, outside: Outside, feeder: Feeder, config: Config, prefix: str) -> str:  # noqa: F811
+    """What each part did, and what lies behind transactions that are open: asked for by a new client."""
+    heard = {slot: f"{time.monotonic() - at:.0f} s ago" for slot, at in run.view.heard.items()}
+    failures = [failure for _, failure in run.view.failures]
+    told = [
+        f"driver {run.state.value}, trouble {run.view.log_trouble}, restarts {run.view.restarts}, {failures}",
+        f"slots heard of {heard}",
+        f"sent {feeder.sent.total()}, seen outside {outside.counts.total()}",
+    ]
+    with tidegate.connect(config=config) as fresh:
+        for name in (name for name in fresh.log.names() if name.startswith(prefix)):
+            places = [TopicPartition(name, number) for number in range(fresh.log.describe(name).partitions)]
+            committed, written = fresh.log.ends(places), fresh.log.ends(places, committed=False)
+            told.append(f"{name}: {sum(committed.values())} of {sum(written.values())} committed")
+    return "\n".join(told)
 
 
 def ends_right(outside: Outside, feeder: Feeder) -> None:  # noqa: F811
@@ -160,6 +187,7 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
     outside: Outside,  # noqa: F811
     feeder: Feeder,
     kafka: KafkaCluster,
+    config: Config,  # noqa: F811
     prefix: str,  # noqa: F811
 ) -> None:
     """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer says nothing."""
@@ -178,7 +206,10 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
         broker.wake()
     more = feeder.again()
     with more:
-        goes_on(outside)
+        try:
+            goes_on(outside)
+        except AssertionError:
+            pytest.fail(who_stands_still(run, outside, more, config, prefix))
     ends_right(outside, more)
     assert run.view.log_trouble is None
     run.stop()
