@@ -72,7 +72,7 @@ class RefusingWriter:
 class RefusingLog:
     """A log with a topic that does not take some values."""
 
-    def __init__(self, log: Log, topic: str = "out", values: Iterable[int] = tuple(BAD)) -> None:
+    def __init__(self, log: Log, topic: str, values: Iterable[int]) -> None:
         self._log = log
         self._topic = topic
         self._values = {b"%d" % value for value in values}
@@ -82,6 +82,12 @@ class RefusingLog:
 
     def writer(self, writer_id: str) -> RefusingWriter:
         return RefusingWriter(self._log.writer(writer_id), self._topic, self._values)
+
+
+def refusing(log: Log, topic: str = "out", values: Iterable[int] = tuple(BAD)) -> Log:
+    """The log, with a topic that does not take some values."""
+    made: Any = RefusingLog(log, topic, values)
+    return made  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -124,7 +130,7 @@ def test_refused_records_become_dead_letters_and_all_others_pass_in_order(
     log: SqliteLog, tmp_path: Path
 ) -> None:
     app = copying("dead-letter")
-    fleet = Fleet(RefusingLog(log), tmp_path, lambda: app)
+    fleet = Fleet(refusing(log), tmp_path, lambda: app)
     send(fleet)
     driver, launcher = fleet.catch_up(1)
     copies, letters = read(log, "out"), read(log, names.dead_letters("copies"))
@@ -146,7 +152,7 @@ def test_refused_records_become_dead_letters_and_all_others_pass_in_order(
 
 def test_it_goes_on_as_ever_behind_them(log: SqliteLog, tmp_path: Path) -> None:
     app = copying("skip")
-    fleet = Fleet(RefusingLog(log), tmp_path, lambda: app)
+    fleet = Fleet(refusing(log), tmp_path, lambda: app)
     send(fleet, 100)
     with fleet.running(1) as (driver, _):
         wait_for(lambda: len(read(log, "out")) == 99)
@@ -161,7 +167,7 @@ def test_it_goes_on_as_ever_behind_them(log: SqliteLog, tmp_path: Path) -> None:
 
 def test_with_no_policy_the_app_stops_and_names_the_record(log: SqliteLog, tmp_path: Path) -> None:
     app = copying(None)
-    fleet = Fleet(RefusingLog(log), tmp_path, lambda: app)
+    fleet = Fleet(refusing(log), tmp_path, lambda: app)
     send(fleet)
     error = stops(fleet)
     assert error.code == "record-refused"
@@ -181,7 +187,7 @@ def test_the_policy_of_the_step_that_sent_it_counts(log: SqliteLog, tmp_path: Pa
     stream = app.stream(IN, on_error="stop")
     stream.to(OTHER)
     stream.process("sends", forward, on_error="skip").to(OUT)
-    fleet = Fleet(RefusingLog(log), tmp_path, lambda: app)
+    fleet = Fleet(refusing(log), tmp_path, lambda: app)
     send(fleet, 1_000)
     fleet.catch_up(1)
     expected = sorted(set(range(1_000)) - set(BAD))
@@ -191,8 +197,8 @@ def test_the_policy_of_the_step_that_sent_it_counts(log: SqliteLog, tmp_path: Pa
 
 def test_a_dead_letter_that_is_refused_too_stops_the_app(log: SqliteLog, tmp_path: Path) -> None:
     app = copying("dead-letter")
-    refusing = RefusingLog(RefusingLog(log), names.dead_letters("copies"))
-    fleet = Fleet(refusing, tmp_path, lambda: app)
+    log_of_both = refusing(refusing(log), names.dead_letters("copies"))
+    fleet = Fleet(log_of_both, tmp_path, lambda: app)
     send(fleet, 100)
     assert stops(fleet).code == "record-refused"
     Fleet(log, tmp_path, lambda: app).catch_up(1)
@@ -210,7 +216,7 @@ def test_what_a_timer_sends_is_no_record_s_fault(log: SqliteLog, tmp_path: Path)
 
     app = App("copies")
     app.stream(IN, on_error="skip").process("late", Late).to(OUT)
-    fleet = Fleet(RefusingLog(log, values=[1_500]), tmp_path, lambda: app)
+    fleet = Fleet(refusing(log, values=[1_500]), tmp_path, lambda: app)
     send(fleet, 100)
     driver, _ = fleet.driver(1)
     with pytest.raises(LogError, match="record-refused"):

@@ -43,7 +43,7 @@ class RegistryServer:
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by its base
                 """Not to stderr."""
 
             def do_GET(self) -> None:

@@ -127,6 +127,7 @@ def test_keys_have_a_subject_of_their_own_and_must_be_stable(server: RegistrySer
     assert topic.decode_key(topic.encode_key(Line("a"))) == Line("a")
     topic.encode_value(Order(1, "a", 2))
     assert server.subjects == {"orders-key": [1], "orders-value": [2]}
+    unstable: Any
     for unstable in (Avro[dict[str, int]](), Avro[Line](latest=True)):
         with pytest.raises(ConfigError, match="unstable-key"):
             Topic("orders", Avro[Order](), key=unstable)

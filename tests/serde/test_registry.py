@@ -51,6 +51,7 @@ def test_nothing_is_asked_when_topics_are_declared(nothing_bound: Path) -> None:
 
 def test_each_schema_is_asked_for_once(server: RegistryServer) -> None:
     writer, reader = made(), made()
+    data = b""
     for number in range(20):
         data = writer.encode(Order(number, "ada", 1))
         assert reader.decode(data).id == number

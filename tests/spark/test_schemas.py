@@ -111,5 +111,6 @@ def test_frames_learn_it_too_and_plans_do_not_show_it(
     write_topic(frame, shop.COPY, config=config)
     assert sorted(record.value.id for record in log.read(shop.COPY)) == list(range(9))
     assert "copy-value" in registry.subjects
-    plan = frame._jdf.queryExecution().toString()
+    java: Any = frame._jdf
+    plan = java.queryExecution().toString()
     assert "c4n4ry" not in plan

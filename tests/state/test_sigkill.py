@@ -46,7 +46,7 @@ class Checker:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._expected = {partition: Expected() for partition in PARTITIONS}
-        self._read = dict.fromkeys(PARTITIONS, 0)
+        self._read: dict[int, int] = dict.fromkeys(PARTITIONS, 0)
 
     def between(self, acked: dict[int, int]) -> None:
         """After a life: what came since the last one. Whatever it left open ends with the next writer."""
@@ -118,7 +118,7 @@ def test_a_slot_that_is_killed_at_any_moment_loses_nothing_and_repeats_nothing(
     ground: Ground, kills: int
 ) -> None:
     rng = random.Random(SEED)
-    acked = dict.fromkeys(PARTITIONS, 0)
+    acked: dict[int, int] = dict.fromkeys(PARTITIONS, 0)
     zombie: Child | None = None
     zombies = 0
     with closing(ground.bench(len(PARTITIONS))) as bench, ExitStack() as stack:

@@ -290,8 +290,12 @@ class Stream(Generic[K, V]):
         behind = add_gate(plan, self._node, name, key, value, options)
         return Stream(plan, behind.id, self._key, self._value)
 
-    def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None:
-        """Write to a topic: the topic says whether it holds history or rows."""
+    @overload
+    def to(self: Stream[K, R | None], topic: TableTopic[K, R]) -> None: ...
+    @overload
+    def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None: ...
+    def to(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> None:
+        """Write to a topic: the topic says whether it holds history or rows. Rows may be deleted: None."""
         self._plan.add(Kind.SINK, [self._node], topic=topic)
 
     # --- inside ---------------------------------------------------------------------------------------

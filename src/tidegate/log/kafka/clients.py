@@ -106,10 +106,11 @@ class Clients:
     def admin(self) -> AdminClient:
         """Made when it is first needed, and shared."""
         with self._lock:
-            if self._admin is None:
-                self._admin = _made(AdminClient, self._general | {"error_cb": self._failed})
-                _ADMINS.add(self._admin)
-            return self._admin
+            admin = self._admin
+            if admin is None:
+                admin = self._admin = _made(AdminClient, self._general | {"error_cb": self._failed})
+                _ADMINS.add(admin)
+            return admin
 
     def close(self) -> None:
         """Let go of what is shared."""
