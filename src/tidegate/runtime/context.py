@@ -53,6 +53,8 @@ class StepContext:
         self._named = named
         self._checked = checked
         self._closed = False
+        self._known: dict[int, Any] = {}
+        """The stores that were asked for, by the identity of the builders that the node holds."""
 
     @property
     def stream_time(self) -> int:
@@ -70,13 +72,18 @@ class StepContext:
         return self._host.now()
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
+        """Asked for with every record, so only the first time looks around."""
+        found = self._known.get(id(builder))
+        if found is not None and not self._closed:
+            return found
         if not any(declared is builder for declared in self._node.stores):
             raise StateError(
                 "undeclared-store",
                 f"{self._node.label} asks for store {builder.name!r}, which it did not declare",
                 f"pass it: process({self._node.name!r}, ..., stores=[...])",
             )
-        return self._host.store(builder)
+        found = self._known[id(builder)] = self._host.store(builder)
+        return found
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         if self._closed:
