@@ -149,7 +149,7 @@ def test_history_that_is_gone_ends_the_stream_with_an_error(
         partition = TopicPartition("events", number)
         log.purge(partition, log.ends([partition])[partition])
     [told] = taken(client, START, 5, first[0]["id"])
-    assert told["event"] == "error"
+    assert (told["event"], told["retry"]) == ("failure", "600000")
     assert json.loads(told["data"])["error"]["code"] == "offset-out-of-range"
 
 

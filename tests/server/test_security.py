@@ -19,6 +19,7 @@ from tidegate.connection import Connection
 from tidegate.errors import ConfigError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.start import prepare
+from tidegate.server import live
 from tidegate.server.app import make_app
 from tidegate.server.guard import needs_of
 from tidegate.server.replicas import Replicas
@@ -52,7 +53,7 @@ def guarded(serve: Serve, log: SqliteLog, tokens: dict[str, str]) -> Client:
 @pytest.fixture
 def app(log: SqliteLog, tmp_path: Path) -> Iterator[FastAPI]:
     serving = Serving(log, SystemClock(), Replicas(log, tmp_path), Streams(4, 2))
-    yield make_app(serving, ServerSettings(), None)
+    yield make_app(serving, ServerSettings())
     serving.close()
 
 
@@ -258,8 +259,11 @@ def test_a_page_of_our_own_may(client: Client, serve: Serve, log: SqliteLog) -> 
 
 
 def test_no_other_origin_may_read(client: Client) -> None:
-    answer = client.get("/health/live", headers={"Origin": "https://evil.example"})
-    assert "access-control-allow-origin" not in answer.headers
+    """Not even blindly: a call may wait, and those who wait take places."""
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        answer = client.get("/health/live", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross-site")
+        assert "access-control-allow-origin" not in answer.headers
     asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     assert "access-control-allow-origin" not in client.options("/gates", headers=asked).headers
 
@@ -309,3 +313,44 @@ def test_no_token_is_ever_told(
     told.append(guarded.get("/gates", headers=bearer(f"{canary}y")).text)
     out, err = capfd.readouterr()
     assert not any(canary in text for text in (*told, caplog.text, out, err))
+
+
+def test_a_token_that_is_removed_ends_its_streams_and_its_tickets(
+    guarded: Client, tokens: dict[str, str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.2)
+    ticket = guarded.post("/tickets", headers=bearer(tokens["read"])).json()["ticket"]
+    with guarded.stream("GET", "/live?topic=events", headers=bearer(tokens["read"])) as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == "retry: 1000"
+        remove_token(file, "the-read")
+        told = [line for line in lines if line.startswith("data")]
+    assert len(told) == 1
+    assert "no-token" in told[0]
+    assert guarded.get(f"/live?topic=events&ticket={ticket}").status_code == 401
+
+
+def test_a_file_of_tokens_that_breaks_lets_nobody_in(
+    guarded: Client, tokens: dict[str, str], file: Path
+) -> None:
+    file.chmod(0o644)
+    answer = guarded.get("/gates", headers=bearer(tokens["read"]))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "not-ready")
+    assert "file" not in answer.text
+    assert guarded.get("/health/ready").status_code == 503
+    file.chmod(0o600)
+    assert guarded.get("/gates", headers=bearer(tokens["read"])).status_code == 200
+
+
+def test_who_says_to_come_from_elsewhere_is_not_believed(serve: Serve, log: SqliteLog) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    client = serve(streams_per_client=1)
+    with client.stream("GET", "/live?topic=events", headers={"X-Forwarded-For": "10.0.0.1"}) as first:
+        assert first.status_code == 200
+        answer = client.get("/live?topic=events", headers={"X-Forwarded-For": "10.0.0.2"})
+        assert answer.status_code == 429
+
+
+def test_an_address_of_ipv6_is_called_in_brackets(serve: Serve) -> None:
+    client = serve(host="::1")
+    assert client.get("/health/live").status_code == 200

@@ -56,6 +56,7 @@ def test_rows_come_by_key_over_all_partitions(client: Client, connection: Connec
     assert {row["partition"] for row in seen} == {0, 1}
     some = got(client, "/stores/counted?from=key-010&to=key-013")
     assert [row["key"] for row in some["rows"]] == ["key-010", "key-011", "key-012"]
+    assert got(client, "/stores/counted?from=%FF")["rows"] == [], "bounds are bytes"
     [one] = got(client, "/stores/counted/key-007", type="int")["rows"]
     assert (one["key"], one["value"]) == ("key-007", 1)
     assert got(client, "/stores/counted/nobody")["rows"] == []
@@ -71,6 +72,9 @@ def test_windows_and_times_are_told(client: Client, log: SqliteLog, tmp_path: Pa
     assert [(row["start"], row["value"]) for row in told] == [(moment + 1000, 1), (moment + 2000, 2)]
     [last] = got(client, "/stores/last/ada", type="int")["rows"]
     assert (last["timestamp"], last["value"]) == (moment + 2000, 2)
+    of_key = got(client, "/stores/windows/ada", limit="1")
+    [second] = got(client, "/stores/windows/ada", limit="1", after=of_key["next"])["rows"]
+    assert second["start"] == moment + 2000
     page = got(client, "/stores/windows", limit="1")
     [rest] = got(client, "/stores/windows", limit="1", after=page["next"])["rows"]
     assert rest["start"] == moment + 2000

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -29,6 +30,7 @@ _buffered = msgspec.msgpack.Decoder(Buffered)
 _held = msgspec.msgpack.Decoder(Held)
 _audit = msgspec.json.Decoder(Audit)
 POLL_SECONDS = 0.2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +114,13 @@ class Gate:
             (at, self._rows.get(self.topics.held, number, self._held_key.encode((key, at))))
             for at in sequences
         )
-        return [(at, _held.decode(row)) for at, row in rows if row is not None]
+        return [(at, _row(_held, row)) for at, row in rows if row is not None]
 
     def history(self, key: bytes) -> Iterator[Audit]:
         """What the gate applied to a key, oldest first."""
-        return (_audit.decode(value) for value in self._rows.history(self.entry.audit, key))
+        for value in self._rows.history(self.entry.audit, key):
+            with suppress(msgspec.DecodeError):  # of another version, or of somebody else
+                yield _audit.decode(value)
 
     def marks(self) -> dict[int, Offset]:
         """How far the status changelog goes: to be taken before a wish is written that one waits for."""
@@ -158,8 +162,8 @@ class Gate:
             own: InForce | None = None
             held: Buffered | None = None
             for _, status, index in rows:
-                own = own if status is None else _in_force.decode(status)
-                held = held if index is None else _buffered.decode(index)
+                own = own if status is None else _row(_in_force, status)
+                held = held if index is None else _row(_buffered, index)
             yield self._state(key, own, held, everyone)
 
     def _state(
@@ -169,11 +173,20 @@ class Gate:
 
     def _status_of(self, number: int, key: bytes) -> InForce | None:
         row = self._rows.get(self.topics.status, number, key)
-        return None if row is None else _in_force.decode(row)
+        return None if row is None else _row(_in_force, row)
 
     def _waiting(self, number: int, key: bytes) -> Buffered | None:
         row = self._rows.get(self.topics.index, number, key)
-        return None if row is None else _buffered.decode(row)
+        return None if row is None else _row(_buffered, row)
+
+
+def _row(decoder: msgspec.msgpack.Decoder[T], row: bytes) -> T:
+    try:
+        return decoder.decode(row)
+    except msgspec.DecodeError as error:
+        raise LogError(
+            "bad-changelog", f"a changelog of the gate holds no row: {error}", "only tidegate may write there"
+        ) from error
 
 
 def _newest(batch: pa.RecordBatch, key: bytes) -> int:

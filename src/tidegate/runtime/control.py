@@ -101,10 +101,14 @@ class Control:
 
     def take_batch(self, batch: pa.RecordBatch) -> None:
         for key, value in zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True):
+            try:
+                name = key.decode()
+            except (AttributeError, UnicodeDecodeError):
+                raise bad_control("a record without a name") from None
             if value is None:
-                self.entries.pop(key.decode(), None)
+                self.entries.pop(name, None)
             else:
-                self.entries[key.decode()] = value
+                self.entries[name] = value
 
     def epoch(self, role: str) -> int:
         """The highest epoch that anything says of a role; 0 before the first."""
@@ -133,9 +137,12 @@ class Control:
         try:
             return msgspec.json.decode(raw, type=kind)
         except msgspec.DecodeError as error:
-            raise LogError(
-                "bad-control", f"the control topic holds no {key}: {error}", "only tidegate may write it"
-            ) from error
+            raise bad_control(f"no {key}: {error}") from error
+
+
+def bad_control(what: str) -> LogError:
+    """Somebody else wrote to the control topic."""
+    return LogError("bad-control", f"the control topic holds {what}", "only tidegate may write it")
 
 
 class ControlFollower:

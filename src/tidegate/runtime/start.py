@@ -20,7 +20,7 @@ from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import fold
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
-from tidegate.runtime.control import Plan, SlotPlan, control_topic, read_control, write_control
+from tidegate.runtime.control import Plan, SlotPlan, bad_control, control_topic, read_control, write_control
 from tidegate.runtime.refusals import Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.stage import Stage
@@ -287,7 +287,10 @@ def find_manifest(log: Log, app: str) -> Manifest | None:
     if find_topic(log, names.control(app)) is None:
         return None
     raw = read_control(log, app).entries.get("manifest/1")
-    return None if raw is None else msgspec.json.decode(raw, type=Manifest)
+    try:
+        return None if raw is None else msgspec.json.decode(raw, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise bad_control(f"no manifest: {error}") from error
 
 
 def check_sources(log: Log, topology: Topology) -> None:

@@ -18,12 +18,11 @@ from tidegate.server.guard import Guard, permitted
 from tidegate.server.routes import apps, commands, gates, health, stores, topics
 from tidegate.server.serving import Serving
 from tidegate.server.settings import ServerSettings
-from tidegate.server.tokens import Tokens
 
 ROUTERS = (gates.router, commands.router, stores.router, topics.router, apps.router, health.router)
 
 
-def make_app(serving: Serving, settings: ServerSettings, tokens: Tokens | None) -> FastAPI:
+def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
     """One server's application. FastAPI's own pages are off: they would be open, and load scripts from
     elsewhere."""
     app = FastAPI(
@@ -46,7 +45,7 @@ def make_app(serving: Serving, settings: ServerSettings, tokens: Tokens | None) 
     app.add_exception_handler(TidegateError, _told)
     app.add_exception_handler(RequestValidationError, _bad_request)
     app.add_exception_handler(HTTPException, _no_route)
-    app.add_middleware(Guard, settings=settings, tokens=tokens, tickets=serving.tickets)
+    app.add_middleware(Guard, settings=settings, tokens=serving.tokens, tickets=serving.tickets)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from fastapi import Depends, Header, Path, Query, Request
@@ -21,6 +22,8 @@ from tidegate.view import Kind, as_json
 
 LONGEST_KEY = 64 << 10
 LARGEST_PAGE = 1000
+LARGEST_ANSWER = 8 << 20
+T = TypeVar("T")
 
 Server = Annotated[Serving, Depends(serving)]
 App = Annotated[str | None, Query(description="The app, where several have one of this name.")]
@@ -71,7 +74,7 @@ StoreName = Annotated[str, Depends(store_name)]
 TopicName = Annotated[str, Depends(topic_name)]
 
 
-def no_other_queries(request: Request) -> None:
+async def no_other_queries(request: Request) -> None:
     """A misspelt query that is ignored is found weeks later."""
     route = request.scope["route"]
     if isinstance(route, APIRoute):
@@ -111,6 +114,27 @@ def shown(data: bytes | None, kind: Kind | None) -> Any:
 def quoted(key: bytes) -> str:
     """A key as it stands in a path. Dots too: some clients take two of them for the folder above."""
     return quote(key, safe="").replace(".", "%2E")
+
+
+def within_bytes(rows: Iterable[T], size: Callable[[T], int]) -> list[T]:
+    """As many as an answer can hold, but at least one: a page ends early where rows are large."""
+    page: list[T] = []
+    total = 0
+    for row in rows:
+        total += size(row)
+        if page and total > LARGEST_ANSWER:
+            break
+        page.append(row)
+    return page
+
+
+def raw_query(request: Request, name: str) -> bytes | None:
+    """A query as the bytes that it stands for, which need not be text."""
+    for pair in request.scope["query_string"].split(b"&"):
+        given, _, value = pair.partition(b"=")
+        if unquote_to_bytes(given) == name.encode():
+            return unquote_to_bytes(value.replace(b"+", b" "))
+    return None
 
 
 def to_cursor(data: bytes) -> str:

@@ -1,11 +1,14 @@
 """A replica that a thread keeps up with its topic.
 
 1 look at the topic: one that was deleted and made again is read from its start; 2 read from the position;
-3 apply what came, rows and positions together; 4 wake who waits. When the log fails, say so and try again.
+3 apply what came, rows and positions together; 4 wake who waits. When the log fails, say so and try again,
+ever more slowly; what was read so far stays, unless the topic is another one now. What could be old is not
+told: an answer waits until it has what was there when reading began, or began again.
 """
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,35 +17,46 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.errors import LogError, TidegateError
+from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log.protocol import Fetched, Log
+from tidegate.log.topic import TopicInfo
 from tidegate.state.protocol import RawRow
 from tidegate.state.replica import Replica, Snapshot
 from tidegate.types import Offset, TopicPartition
 
 POLL_SECONDS = 0.2
 AGAIN_SECONDS = 1.0
+LONGEST_AGAIN_SECONDS = 30.0
+ANOTHER = {"no-such-topic", "offset-out-of-range", "topic-recreated", "corrupt-state"}
+"""What was read so far is worth nothing any more."""
 
 ToRows = Callable[[pa.RecordBatch], list[RawRow]]
 """From records as they were read to rows, whose keys end with the replica's suffix."""
 
 
 class Following:
-    """One topic: its replica, and the thread that feeds it."""
+    """One topic: its replica, and the thread that feeds it. `waits` counts the places of those who wait for
+    any of them: each takes a thread of the server."""
 
-    def __init__(self, log: Log, topic: str, to_rows: ToRows, suffix: int, folder: Path) -> None:
+    def __init__(
+        self, log: Log, topic: str, to_rows: ToRows, suffix: int, folder: Path, waits: threading.Semaphore
+    ) -> None:
         self.topic = topic
+        self.used = time.monotonic()
         self.trouble: TidegateError | None = None
         """Why it does not get on; None while it does."""
         self._log = log
         self._to_rows = to_rows
         self._suffix = suffix
         self._folder = folder
+        self._waits = waits
         self._changed = threading.Condition()
         self._replica: Replica | None = None
         self._uid = ""
         self._built = 0
+        self._failures = 0
         self._looking = 0
+        self._growing = False
         self._at: dict[int, int] = {}
         self._ready: dict[int, int] | None = None
         """Where the topic ended when it was looked at: an answer from before that could be old."""
@@ -55,13 +69,14 @@ class Following:
     def snapshot(self, at_least: Mapping[int, int], seconds: float) -> Iterator[Snapshot]:
         """The rows, once they hold what is asked for and what was there when following began. LogError
         `replica-behind` if that takes too long."""
+        self.used = time.monotonic()
         with self._changed:
-            deadline = time.monotonic() + seconds
-            while not self._holds(at_least):
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
-                    raise self._behind()
+            if not self._holds(at_least):
+                with self._place():
+                    self._wait(lambda: self._holds(at_least), seconds)
             replica = self._replica
-            assert replica is not None  # noqa: S101 - it holds what was asked for
+            if replica is None or not self._holds(at_least):
+                raise self._behind()
             self._looking += 1
         try:
             with replica.snapshot() as snapshot:
@@ -77,30 +92,61 @@ class Following:
         while True:
             with self._changed:
                 turn = self._turn
-            with self.snapshot({}, seconds) as snapshot:
+            with self.snapshot({}, deadline - time.monotonic()) as snapshot:
                 if reached(snapshot):
                     return True
-            with self._changed:
-                while self._turn == turn:
-                    if not self._changed.wait(max(0.0, deadline - time.monotonic())):
-                        return False
+            with self._changed, self._place():
+                if not self._wait(lambda turn=turn: self._turn != turn, deadline - time.monotonic()):  # type: ignore[misc]
+                    return False
+
+    def end(self) -> None:
+        """Let nobody wait any longer; the thread ends soon."""
+        with self._changed:
+            self._ended.set()
+            self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread, and wait for it and for those who look."""
-        self._ended.set()
+        """End, and wait for the thread and for those who look."""
+        self.end()
         self._thread.join()
         self._drop()
 
+    def _wait(self, true: Callable[[], bool], seconds: float) -> bool:
+        """Under the lock: until it is so, or the time is over, or all of it."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            left = deadline - time.monotonic()
+            if left <= 0 or self._ended.is_set():
+                return False
+            self._changed.wait(left)
+        return True
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """A place among those who wait."""
+        if not self._waits.acquire(blocking=False):
+            raise LogError("too-many-wait", "too many calls wait already", "ask again soon", retryable=True)
+        try:
+            yield
+        finally:
+            self._waits.release()
+
     def _holds(self, at_least: Mapping[int, int]) -> bool:
-        if self._ready is None or self._replica is None:
+        if self._ready is None or self._replica is None or self._growing:
             return False
         at = self._at
+        if not at_least.keys() <= at.keys():
+            raise ConfigError(
+                "bad-position", f"{self.topic} has no such partition", "hand back one of an answer"
+            )
         wanted = (*self._ready.items(), *at_least.items())
-        return all(at.get(number, 0) >= offset for number, offset in wanted)
+        return all(at[number] >= offset for number, offset in wanted)
 
     def _behind(self) -> TidegateError:
         if self.trouble is not None:
             return self.trouble
+        if self._ended.is_set():
+            return LogError("server-ends", "this server ends", "ask another one", retryable=True)
         read, wanted = sum(self._at.values()), sum((self._ready or {}).values())
         return LogError(
             "replica-behind",
@@ -119,22 +165,24 @@ class Following:
                 self._failed(LogError("replica-failed", f"{self.topic} cannot be followed: {error!r}"))
 
     def _failed(self, error: TidegateError) -> None:
+        if error.code == "map-full":
+            self._grow()
+            return
+        if error.code in ANOTHER:
+            self._drop()
         with self._changed:
             self.trouble = error
-            if not error.retryable:
-                self._uid = ""
+            self._failures += 1
             self._changed.notify_all()
-        self._ended.wait(AGAIN_SECONDS)
+        self._ended.wait(min(AGAIN_SECONDS * 2 ** (self._failures - 1), LONGEST_AGAIN_SECONDS))
 
     def _follow(self) -> None:
         info = self._log.describe(self.topic)
-        if info.uid != self._uid:
-            self._build(info.partitions, dict(enumerate(info.starts)))
-            self._uid = info.uid
+        if self._replica is None or info.uid != self._uid:
+            self._build(info)
         ends = self._log.ends(TopicPartition(self.topic, number) for number in self._at)
         with self._changed:
             self._ready = {partition.partition: int(end) for partition, end in ends.items()}
-            self.trouble = None
             self._changed.notify_all()
         positions = {TopicPartition(self.topic, number): Offset(at) for number, at in self._at.items()}
         with closing(self._log.reader(positions)) as reader:
@@ -142,15 +190,16 @@ class Following:
                 fetched = reader.poll(POLL_SECONDS)
                 if fetched:
                     self._apply(fetched)
+                self.trouble, self._failures = None, 0
 
-    def _build(self, partitions: int, starts: dict[int, int]) -> None:
+    def _build(self, info: TopicInfo) -> None:
         """Step 1, for a topic that is new: begin with nothing."""
         self._drop()
         self._built += 1
-        made = Replica(self._folder / str(self._built), partitions, self._suffix)
-        made.apply({number: ([], start) for number, start in starts.items()})
+        made = Replica(self._folder / str(self._built), info.partitions, self._suffix, info.starts)
         with self._changed:
-            self._replica, self._at, self._ready = made, starts, None
+            self._replica, self._at, self._ready = made, dict(enumerate(info.starts)), None
+        self._uid = info.uid
 
     def _apply(self, fetched: list[Fetched]) -> None:
         assert self._replica is not None  # noqa: S101 - built before it is read for
@@ -165,10 +214,23 @@ class Following:
             self._turn += 1
             self._changed.notify_all()
 
-    def _drop(self) -> None:
+    def _grow(self) -> None:
+        """More room, while nobody looks and nobody begins to."""
         with self._changed:
-            dropped, self._replica, self._ready = self._replica, None, None
+            self._growing = True
+            while self._looking:
+                self._changed.wait()
+            if self._replica is not None:
+                self._replica.grow()
+            self._growing = False
+            self._changed.notify_all()
+
+    def _drop(self) -> None:
+        """Forget what was read, once nobody looks at it any more."""
+        with self._changed:
+            dropped, self._replica, self._ready, self._uid = self._replica, None, None, ""
             while self._looking:
                 self._changed.wait()
         if dropped is not None:
             dropped.close()
+            shutil.rmtree(dropped.folder, ignore_errors=True)

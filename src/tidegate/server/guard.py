@@ -1,7 +1,7 @@
 """What every request must pass before a route sees it.
 
 1 its path is taken as it was sent, still encoded: a key may hold any bytes, a slash too; 2 it was meant for
-this server (Host); 3 if it changes something, no page of another site sent it; 4 it carries a token, unless
+this server (Host); 3 no page of another site sent it, not even to look; 4 it carries a token, unless
 the route that it finds is for anybody; 5 once it has found its route, `permitted` asks whether the token is
 good for that. A route that says nothing of whom it is for is closed.
 """
@@ -29,7 +29,6 @@ from tidegate.server.tokens import Scope, Tokens
 F = TypeVar("F", bound=Callable[..., Any])
 CALLER = "tidegate.caller"
 LARGEST_HEAD = 256 << 10
-SAFE = ("GET", "HEAD", "OPTIONS")
 HERE = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
     "Cache-Control": "no-store",
@@ -91,7 +90,8 @@ class Guard:
         self._tokens = tokens
         self._tickets = tickets
         self._origins = frozenset(settings.origins)
-        self._hosts = frozenset(name.lower() for name in (*HERE, settings.host, *settings.hosts))
+        names = (*HERE, settings.host, f"[{settings.host}]", *settings.hosts)
+        self._hosts = frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -114,7 +114,7 @@ class Guard:
         _check_head(asked, headers)
         asked["path"] = _path(asked)
         self._check_host(headers)
-        if asked["method"] not in SAFE:
+        if asked["method"] != "OPTIONS":
             self._check_origin(headers)
         asked.setdefault("state", {})[CALLER] = self._caller(asked, headers, _route(asked))
 
@@ -154,7 +154,7 @@ class Guard:
             return None if entry is None else Caller(entry.name, Scope.of(entry.scope))
         given = parse_qs(asked["query_string"].decode("latin-1")).get("ticket", [])
         if tickets and len(given) == 1 and (name := self._tickets.take(given[0])) is not None:
-            return Caller(name, Scope.READ)
+            return Caller(name, Scope.READ) if self._tokens.knows(name) else None
         return None
 
 
@@ -200,7 +200,7 @@ def _path(asked: Asked) -> str:
         raise RequestError("bad-path", "the path is not encoded", "write other bytes as %XX") from None
 
 
-def permitted(request: Request) -> None:
+async def permitted(request: Request) -> None:
     """Step 5, before anything else that a route asks for."""
     said = needs_of(request.scope["route"])
     if said is None:

@@ -5,7 +5,7 @@
     data: {"topic": ...}
 
 A client that is slow is waited for: what it has not read yet lies in the log. When the log has dropped what
-comes next, an event `error` says so and the stream ends.
+comes next, an event `failure` says so and the stream ends.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tidegate.errors import TidegateError
 from tidegate.log.merged import Placed
 from tidegate.log.protocol import Log, Reader
 from tidegate.log.records import rows_of
+from tidegate.server.errors import RequestError
 from tidegate.server.position import to_text
 from tidegate.server.streams import Streams
 from tidegate.types import Offset, TopicPartition
@@ -35,6 +36,9 @@ MEDIA_TYPE = "text/event-stream"
 POLL_SECONDS = 0.25
 QUIET_SECONDS = 15.0
 AGAIN_MS = 1000
+HOPELESS_MS = 600_000
+"""A browser asks again by itself, whatever it was told."""
+ALLOWED_SECONDS = 5.0
 T = TypeVar("T")
 
 
@@ -47,11 +51,13 @@ class Live:
         streams: Streams,
         positions: Mapping[TopicPartition, Offset],
         told: Callable[[Placed], Any],
+        allowed: Callable[[], bool],
     ) -> None:
         self._log = log
         self._streams = streams
         self._at: dict[TopicPartition, int] = dict(positions)
         self._told = told
+        self._allowed = allowed
         self._reading = threading.Lock()
         self._held = ExitStack()
         self._reader: Reader | None = None
@@ -74,8 +80,12 @@ class Live:
         """Until the client leaves or the server ends."""
         try:
             yield f"retry: {AGAIN_MS}\n\n".encode()
-            quiet_since = time.monotonic()
+            quiet_since = asked_at = time.monotonic()
             while not self._streams.ending.is_set():
+                if time.monotonic() - asked_at > ALLOWED_SECONDS:
+                    if not await self._in_thread(self._allowed):
+                        raise RequestError("no-token", "the token was removed", "use another one")
+                    asked_at = time.monotonic()
                 chunk = await self._in_thread(self._next)
                 if chunk:
                     yield chunk
@@ -86,7 +96,8 @@ class Live:
                 quiet_since = time.monotonic()
         except TidegateError as error:
             data = msgspec.json.encode({"error": error.as_dict()})
-            yield b"event: error\ndata: " + data + b"\n\n"
+            again = AGAIN_MS if error.retryable else HOPELESS_MS
+            yield b"retry: %d\nevent: failure\ndata: %b\n\n" % (again, data)
 
     def _let_go(self) -> None:
         with self._reading:

@@ -10,7 +10,7 @@ import msgspec
 
 from tidegate import names
 from tidegate.clock import Clock
-from tidegate.errors import LogError
+from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.runtime.status import GateNumbers, Landing, Numbers, Status
@@ -37,7 +37,10 @@ def recent(log: Log, app: str, now: int) -> tuple[dict[int, Numbers], dict[int, 
     """What the slots of an app told last, of the newest epoch that told anything; and where those run that
     landed within the hour that is kept."""
     partition = TopicPartition(names.status(app), 0)
-    start = int(log.describe(partition.topic).starts[0])
+    found = find_topic(log, partition.topic)
+    if found is None:
+        return {}, {}
+    start = int(found.starts[0])
     numbers: dict[int, Numbers] = {}
     landings: dict[int, Landing] = {}
     for batch in read_between(log, partition, start, int(log.ends([partition])[partition])):
@@ -59,12 +62,7 @@ def families(log: Log, apps: Iterable[str], clock: Clock) -> list[Family]:
     slots = _Slots()
     gates = _Gates(now)
     for app in apps:
-        try:
-            numbers, _ = recent(log, app, now)
-        except LogError as error:
-            if error.code != "no-such-topic":
-                raise
-            continue
+        numbers, _ = recent(log, app, now)
         slots.take(app, numbers)
         gates.take(app, numbers)
     return [*slots.all, *gates.all]

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from tidegate.errors import ConfigError
 from tidegate.types import Offset, TopicPartition
 
-LONGEST = 16 << 10
+LONGEST = 200 << 10
+"""As much as fits into the head of a request."""
 _PART = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]{1,249}):(?P<offsets>[0-9]{1,5}=[0-9]{1,18}(,[0-9]{1,5}=[0-9]{1,18})*)"
 )

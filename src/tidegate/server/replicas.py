@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, LogError
 from tidegate.log.protocol import Log
 from tidegate.server.following import Following, ToRows
 from tidegate.state.changelog import to_rows
@@ -25,6 +25,9 @@ from tidegate.types import TopicPartition
 HISTORY = "history"
 """In place of a store's kind: a topic of which every record is kept, in the order of its offsets."""
 SUFFIX = 8
+MOST = 256
+WAITING = 50
+"""So many calls may wait for a position or for a wish to be applied; others are answered meanwhile."""
 _PREFIX = "replicas-"
 _LOCK = "lock"
 
@@ -62,21 +65,36 @@ class Moment:
 
 
 class Replicas:
-    """By topic. Each is begun when it is first asked for and followed from then on."""
+    """By topic. Each is begun when it is first asked for and followed from then on; of too many, the one goes
+    that was not asked for for longest."""
 
     def __init__(self, log: Log, home: Path) -> None:
         self._log = log
         self._folder, self._lock_file = _own_folder(home)
         self._lock = threading.Lock()
         self._all: dict[str, Following] = {}
+        self._ended = False
+        self._waits = threading.Semaphore(WAITING)
+        self._made = 0
 
     def following(self, topic: str, kind: str) -> Following:
         """The one of a topic. `kind` is that of the store whose changelog it is, or HISTORY."""
+        old: Following | None = None
         with self._lock:
-            if topic not in self._all:
+            if self._ended:
+                raise LogError("server-ends", "this server ends", "ask another one", retryable=True)
+            found = self._all.get(topic)
+            if found is None:
+                if len(self._all) >= MOST:
+                    old = self._all.pop(min(self._all.values(), key=lambda one: one.used).topic)
                 rows, suffix = _rows_of(kind)
-                self._all[topic] = Following(self._log, topic, rows, suffix, self._folder / topic)
-            return self._all[topic]
+                self._made += 1
+                folder = self._folder / f"{self._made}-{topic}"
+                found = Following(self._log, topic, rows, suffix, folder, self._waits)
+                self._all[topic] = found
+        if old is not None:
+            old.close()
+        return found
 
     @contextmanager
     def moment(
@@ -98,15 +116,22 @@ class Replicas:
             yield Moment(found)
 
     def troubles(self) -> list[str]:
-        """What keeps replicas from getting on."""
+        """What keeps replicas from getting on. A topic that is gone is missed by nobody."""
         with self._lock:
-            return [f"{one.topic}: {one.trouble}" for one in self._all.values() if one.trouble is not None]
+            found = [(one.topic, one.trouble) for one in self._all.values()]
+        return [f"{topic}: {told}" for topic, told in found if told and told.code != "no-such-topic"]
+
+    def end(self) -> None:
+        """Let nobody wait any longer, and nobody begin."""
+        with self._lock:
+            self._ended = True
+            for one in self._all.values():
+                one.end()
 
     def close(self) -> None:
-        with self._lock:
-            for one in self._all.values():
-                one.close()
-            self._all.clear()
+        self.end()
+        for one in list(self._all.values()):
+            one.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock_file)
 

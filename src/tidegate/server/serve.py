@@ -37,12 +37,12 @@ class Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         listening: socket.socket,
-        streams: Streams,
+        serving: Serving,
         started: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listening = listening
-        self._streams = streams
+        self._serving = serving
         self._tell = started
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -55,12 +55,8 @@ class Server(uvicorn.Server):
             self._tell()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._streams.ending.set()
+        self._serving.end()
         await super().shutdown(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._streams.ending.set()
-        super().handle_exit(sig, frame)
 
 
 def serve(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> None:
@@ -83,13 +79,14 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
     with closing(listening), closing(open_log(LogPlace.of(config), create=False)) as log:
         replicas = Replicas(log, (config.folder / config.state_dir).parent)
         streams = Streams(settings.streams, settings.streams_per_client)
-        with closing(Serving(log, SystemClock(), replicas, streams)) as serving:
+        with closing(Serving(log, SystemClock(), replicas, streams, tokens)) as serving:
             options = uvicorn.Config(
-                make_app(serving, settings, tokens),
+                make_app(serving, settings),
                 access_log=False,
                 log_level="warning",
                 lifespan="off",
                 server_header=False,
+                proxy_headers=False,
                 h11_max_incomplete_event_size=LARGEST_HEAD,
                 limit_concurrency=CONNECTIONS,
                 timeout_graceful_shutdown=GOODBYE_SECONDS,
@@ -99,7 +96,7 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
                 ws="none",
             )
             url = url_of(listening, settings)
-            yield Server(options, listening, streams, lambda: started(url))
+            yield Server(options, listening, serving, lambda: started(url))
 
 
 def listen(settings: ServerSettings) -> socket.socket:

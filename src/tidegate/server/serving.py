@@ -20,10 +20,12 @@ from tidegate.server.once import Once
 from tidegate.server.replicas import HISTORY, Moment, Replicas
 from tidegate.server.streams import Streams
 from tidegate.server.tickets import Tickets
+from tidegate.server.tokens import Tokens
 from tidegate.topology.manifest import Manifest, StoreEntry
 from tidegate.types import TopicPartition
 
 KNOWN_SECONDS = 2.0
+MISSED_SECONDS = 0.25
 WAIT_SECONDS = 10.0
 GATE_STORE = "key-value"
 
@@ -37,10 +39,10 @@ class Apps:
         self._read_at = float("-inf")
         self._all: dict[str, Manifest] = {}
 
-    def all(self) -> dict[str, Manifest]:
+    def all(self, *, known_for: float = KNOWN_SECONDS) -> dict[str, Manifest]:
         """By id."""
         with self._lock:
-            if time.monotonic() - self._read_at > KNOWN_SECONDS:
+            if time.monotonic() - self._read_at > known_for:
                 self._all = {one.app: one for one in manifests(self._log)}
                 self._read_at = time.monotonic()
             return self._all
@@ -51,19 +53,25 @@ class Apps:
         if app is None:
             return list(found.values())
         if app not in found:
+            found = self.all(known_for=MISSED_SECONDS)
+        if app not in found:
             raise ConfigError("never-started", f"app {app!r} never ran on this log", "check its id")
         return [found[app]]
 
     def gate(self, name: str, app: str | None) -> Manifest:
         """The app that has a gate."""
-        return self._only("gate", name, [one for one in self.of(app) if name in one.gates])
+        return self._only("gate", name, app)
 
     def store(self, name: str, app: str | None) -> tuple[Manifest, StoreEntry]:
         """The app that has a store, and what is known of it."""
-        found = self._only("store", name, [one for one in self.of(app) if name in one.stores])
+        found = self._only("store", name, app)
         return found, found.stores[name]
 
-    def _only(self, what: str, name: str, found: list[Manifest]) -> Manifest:
+    def _only(self, what: str, name: str, app: str | None) -> Manifest:
+        found = [one for one in self.of(app) if name in getattr(one, f"{what}s")]
+        if not found:
+            self.all(known_for=MISSED_SECONDS)
+            found = [one for one in self.of(app) if name in getattr(one, f"{what}s")]
         if not found:
             known = sorted({one for manifest in self.all().values() for one in getattr(manifest, f"{what}s")})
             raise ConfigError(
@@ -85,6 +93,7 @@ class Serving:
     clock: Clock
     replicas: Replicas
     streams: Streams
+    tokens: Tokens | None = None
     tickets: Tickets = field(default_factory=Tickets)
     once: Once = field(default_factory=Once)
     apps: Apps = field(init=False)
@@ -110,12 +119,17 @@ class Serving:
         with self.replicas.moment(topics, at_least, WAIT_SECONDS) as moment:
             yield Gate(self.log, manifest, name, self.clock, moment), moment
 
+    def end(self) -> None:
+        """Streams end, and who waits is answered."""
+        self.streams.ending.set()
+        self.replicas.end()
+
     def close(self) -> None:
         self.streams.close()
         self.replicas.close()
 
 
-def serving(request: Request) -> Serving:
+async def serving(request: Request) -> Serving:
     """What the routes share."""
     found: Any = request.app.state.serving
     assert isinstance(found, Serving)  # noqa: S101 - set when the app was made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import stat
@@ -17,8 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, LogError
 from tidegate.names import check_name
+
+log = logging.getLogger("tidegate.server")
 
 PREFIX = "tg_"
 FORMAT = 1
@@ -73,14 +76,34 @@ class Tokens:
                 self._seen = seen
             return self._entries
 
+    def knows(self, name: str) -> bool:
+        """Whether somebody has a token still."""
+        return any(entry.name == name for entry in self._usable())
+
+    def usable(self) -> bool:
+        """Whether the file can be read as it is now."""
+        try:
+            self.entries()
+        except ConfigError:
+            return False
+        return True
+
     def find(self, token: str) -> Entry | None:
         """Whose token it is. All are compared, each in constant time."""
         asked = _hash(token)
         found = None
-        for entry in self.entries():
+        for entry in self._usable():
             if hmac.compare_digest(entry.hash, asked):
                 found = entry
         return found
+
+    def _usable(self) -> list[Entry]:
+        """To strangers it is no matter what is wrong with the file."""
+        try:
+            return self.entries()
+        except ConfigError as error:
+            log.error("tokens: %s", error)  # noqa: TRY400 - no stack is needed
+            raise LogError("not-ready", "tokens cannot be checked", "ask later", retryable=True) from None
 
 
 def add_token(file: Path, name: str, scope: Scope) -> str:

@@ -1,7 +1,8 @@
 """Changelog records that wait to be applied together.
 
 A key that is written often takes many records; of those that are applied at once only the last counts, and
-rows that are neighbours in the B-tree cost less side by side. So a restore gathers some MiB first.
+rows that are neighbours in the B-tree cost less side by side. So a restore gathers records for as long as the
+last words on their keys are few: what is applied at once is never much.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ class Gathered:
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
         self.bytes = 0
+        self.unfolded = 0
+        """Bytes that came since `fold`."""
         self.records = 0
         self.next = 0
         """The offset behind them."""
@@ -23,8 +26,14 @@ class Gathered:
     def add(self, batch: pa.RecordBatch, behind: int) -> None:
         self.batches.append(batch)
         self.bytes += batch.nbytes
+        self.unfolded += batch.nbytes
         self.records += batch.num_rows
         self.next = behind
+
+    def fold(self) -> None:
+        """Keep the last words alone."""
+        last = self.last_words()
+        self.batches, self.bytes, self.unfolded = [last], last.nbytes, 0
 
     def last_words(self) -> pa.RecordBatch:
         """The last record of each key, by key. Found by hashing: sorting all of them takes five times as long

@@ -66,8 +66,8 @@ class Limits:
     idle_seconds: float = 3600.0
     expire_per_commit: int = 1000
     max_map_bytes: int = 1 << 40
-    gathered_bytes: int = 16 << 20
-    """How much of changelogs is read before a restore applies it."""
+    gathered_bytes: int = 4 << 20
+    """How much of a changelog a restore applies at once, about: of each key the last word."""
     sync: bool = True
 
 

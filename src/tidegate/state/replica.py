@@ -20,8 +20,8 @@ from tidegate.state.keys import Bound
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.protocol import RawRow
 
-MAP_BYTES = 1 << 40
-"""Only addresses: a file takes what is in it."""
+FIRST_MAP_BYTES = 4 << 30
+"""Only addresses: a file takes what is in it. But there are no more than 2**47 of them."""
 READERS = 512
 _POSITIONS = b":positions"
 _NUMBER = struct.Struct(">I")
@@ -64,23 +64,29 @@ class Snapshot:
 class Replica:
     """The rows of all partitions of one topic."""
 
-    def __init__(self, folder: Path, partitions: int, suffix: int = 0) -> None:
+    def __init__(self, folder: Path, partitions: int, suffix: int = 0, starts: Iterable[int] = ()) -> None:
+        """`starts` are the positions to begin with."""
         self.folder = folder
         self.suffix = suffix
         with in_our_words(folder):
             folder.mkdir(parents=True)
             self._env: Any = lmdb.open(
                 str(folder),
-                map_size=MAP_BYTES,
+                map_size=FIRST_MAP_BYTES,
                 max_dbs=partitions + 1,
                 max_readers=READERS,
                 sync=False,
                 metasync=False,
             )
-            self._positions: Any = self._env.open_db(_POSITIONS)
-            self.databases: list[Any] = [
-                self._env.open_db(str(number).encode()) for number in range(partitions)
-            ]
+            try:
+                self._positions: Any = self._env.open_db(_POSITIONS)
+                self.databases: list[Any] = [
+                    self._env.open_db(str(number).encode()) for number in range(partitions)
+                ]
+                self.apply({number: ((), start) for number, start in enumerate(starts)})
+            except BaseException:
+                self._env.close()
+                raise
 
     def apply(self, changes: Mapping[int, tuple[Iterable[RawRow], int]]) -> None:
         """Rows of some partitions, each with the offset behind them: all or none of it shows."""
@@ -106,6 +112,11 @@ class Replica:
             yield Snapshot(self, txn)
         finally:
             txn.abort()
+
+    def grow(self) -> None:
+        """Twice the room. Only when no snapshot is open and nothing is applied."""
+        with in_our_words(self.folder):
+            self._env.set_mapsize(2 * self._env.info()["map_size"])
 
     def close(self) -> None:
         """Only when no snapshot is open any more."""

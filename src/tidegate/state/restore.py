@@ -27,6 +27,7 @@ from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
 
 PROGRESS_SECONDS = 5.0
+GATHERED_RECORDS = 1_000_000
 
 
 class Restore:
@@ -317,17 +318,20 @@ class Restore:
         self._gathered.setdefault(fetched.partition, Gathered()).add(batch, min(int(fetched.next), target))
 
     def _replay_enough(self, *, anyway: bool) -> None:
-        """Apply what was gathered: all if it is enough or nothing came, else what is complete, and what goes
-        to stores that take their rows one by one."""
-        enough = (
-            anyway
-            or sum(found.bytes for found in self._gathered.values()) >= self._manager.limits.gathered_bytes
-        )
+        """Apply what was gathered: what is complete, has enough last words or was many records; all if nothing
+        came; and at once for stores that take rows one by one."""
+        limit = self._manager.limits.gathered_bytes
         for partition, found in list(self._gathered.items()):
-            on_lmdb = isinstance(self._manager.inner(self._stores[partition]), LmdbStore)
-            if enough or found.next >= self._targets[partition] or not on_lmdb:
+            ready = anyway or found.next >= self._targets[partition] or not self._on_lmdb(partition)
+            if not ready and found.unfolded >= limit // 2:
+                found.fold()
+                ready = found.bytes >= limit or found.records >= GATHERED_RECORDS
+            if ready:
                 del self._gathered[partition]
                 self._replay(partition, found)
+
+    def _on_lmdb(self, partition: TopicPartition) -> bool:
+        return isinstance(self._manager.inner(self._stores[partition]), LmdbStore)
 
     def _replay(self, partition: TopicPartition, found: Gathered) -> None:
         """Rows in their order; the last word on each key counts. All carry the token of the position: a store
@@ -337,7 +341,7 @@ class Restore:
         reach("restore.4")
         inner = manager.inner(store)
         layout = next(builder.layout for builder in manager.builders() if builder.name == store)
-        for batch in [found.last_words()] if isinstance(inner, LmdbStore) else found.batches:
+        for batch in [found.last_words()] if self._on_lmdb(partition) else found.batches:
             inner.apply(to_rows(batch, layout), manager.token(store, self._committed))
         manager.offsets[store] = found.next
         self._totals[store] = self._totals.get(store, 0) + found.records

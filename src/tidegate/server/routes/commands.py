@@ -21,7 +21,7 @@ from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.outside import Changelogs
 from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.server.answers import Answer
-from tidegate.server.asked import App, GateName, IdempotencyKey, Key, Server, shown_key
+from tidegate.server.asked import App, GateName, IdempotencyKey, Key, KeyType, Server, shown_key
 from tidegate.server.bodies import parsed, read_body
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import CALLER, Caller, needs
@@ -68,7 +68,9 @@ class Command:
         ] = None,
         seconds: Annotated[float, Query(gt=0, le=60, description="How long to wait at most.")] = 10.0,
         idempotency_key: IdempotencyKey = None,
+        key_type: KeyType = None,
     ) -> None:
+        self._key_type = key_type
         self._request = request
         self._server = server
         self._body = body
@@ -120,13 +122,13 @@ class Command:
             return write(commander)
 
         caller: Caller = self._request.scope["state"][CALLER]
-        asked = b"\0".join((self._request.url.path.encode(), manifest.app.encode(), self._body))
+        asked = msgspec.msgpack.encode((manifest.app, self._gate, key, state, self._body))
         done: Commanded = self._server.once.do(caller.name, self._once, asked, written)
         reach("server.reply")
         told: dict[str, Any] = {
             "app": manifest.app,
             "gate": self._gate,
-            **({"everyone": True} if key is None else {"key": shown_key(key, None), "epoch": done.epoch}),
+            **self._whose(key, done),
             "state": state,
             "epochs": {str(number): epoch for number, epoch in done.epochs.items()},
             "applied": False,
@@ -138,6 +140,11 @@ class Command:
         if position is None:
             return Answer(told, 202)
         return Answer({**told, "applied": True, "position": to_text(position)})
+
+    def _whose(self, key: bytes | None, done: Commanded) -> dict[str, Any]:
+        if key is None:
+            return {"everyone": True}
+        return {"key": shown_key(key, self._key_type), "epoch": done.epoch}
 
     def _applied(self, topic: str, key: bytes, done: Commanded) -> dict[TopicPartition, int] | None:
         """Where the gate's status stood when it had applied the wish; None if that takes too long."""
@@ -152,13 +159,11 @@ class Command:
                 position[TopicPartition(topic, number)] = snapshot.positions[number]
             return True
 
-        following = self._server.replicas.following(topic, GATE_STORE)
         try:
+            following = self._server.replicas.following(topic, GATE_STORE)
             return position if following.wait_for(seen, deadline - time.monotonic()) else None
-        except TidegateError as error:
-            if not error.retryable:
-                raise
-            return None
+        except (TidegateError, msgspec.DecodeError):
+            return None  # it is written, and that is what counts
 
 
 Asked = Annotated[Command, Depends(Command)]

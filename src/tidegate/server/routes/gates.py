@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -25,6 +27,7 @@ from tidegate.server.asked import (
     shown,
     shown_key,
     to_cursor,
+    within_bytes,
 )
 from tidegate.server.guard import needs
 from tidegate.server.position import to_text
@@ -33,6 +36,8 @@ from tidegate.view import Kind
 
 router = APIRouter(tags=["gates"])
 HISTORY_SHOWN = 100
+TURNS = 5
+TURN_SECONDS = 0.05
 
 
 @router.get("/gates")
@@ -88,7 +93,7 @@ def show_key(
 ) -> Answer:
     """One key: what is in force, what waits, and who did what to it."""
     with server.gate(server.apps.gate(gate, app), gate, at_least, history=True) as (found, moment):
-        history = list(found.history(key))
+        history = list(deque(found.history(key), maxlen=HISTORY_SHOWN + 1))
         told = _key_told(gate, found.key(key), key_type)
         position = to_text(moment.position(found.commander.partition_of(key)))
     more = len(history) > HISTORY_SHOWN
@@ -110,10 +115,17 @@ def show_buffer(
     value_type: ValueType = None,
 ) -> Answer:
     """The events of a key that wait, oldest first."""
-    with server.gate(server.apps.gate(gate, app), gate, at_least, held=True) as (found, moment):
-        waiting = found.key(key).buffered
-        events = found.events(key, limit, -1 if after is None else after)
-        position = to_text(moment.position(found.commander.partition_of(key)))
+    manifest, behind = server.apps.gate(gate, app), -1 if after is None else after
+    for turn in range(TURNS):
+        with server.gate(manifest, gate, at_least, held=True) as (found, moment):
+            waiting = found.key(key).buffered
+            wanted = 0 if waiting is None else min(limit, waiting.next - max(waiting.first, behind + 1))
+            events = found.events(key, limit, behind)
+            position = to_text(moment.position(found.commander.partition_of(key)))
+        if len(events) >= wanted:
+            break
+        time.sleep(TURN_SECONDS * (turn + 1))  # two topics: what one says is in the other a moment later
+    events = within_bytes(events, lambda one: one[1].size)
     more = waiting is not None and bool(events) and events[-1][0] + 1 < waiting.next
     return Answer(
         {

@@ -29,7 +29,8 @@ def ready(server: Server) -> Answer:
         server.log.check()
     except TidegateError:
         return Answer({"ready": False}, 503)
-    return Answer({"ready": True}) if not server.replicas.troubles() else Answer({"ready": False}, 503)
+    well = not server.replicas.troubles() and (server.tokens is None or server.tokens.usable())
+    return Answer({"ready": well}, 200 if well else 503)
 
 
 @router.post("/tickets")

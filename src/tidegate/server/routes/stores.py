@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from tidegate.errors import ConfigError
 from tidegate.server.answers import Answer
@@ -23,9 +23,11 @@ from tidegate.server.asked import (
     StoreName,
     ValueType,
     from_cursor,
+    raw_query,
     shown,
     shown_key,
     to_cursor,
+    within_bytes,
 )
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import needs
@@ -65,6 +67,7 @@ def list_stores(server: Server, app: App = None) -> Answer:
 @router.get("/stores/{store}")
 @needs(Scope.READ)
 def show_rows(
+    request: Request,
     server: Server,
     store: StoreName,
     at_least: AtLeast,
@@ -80,21 +83,16 @@ def show_rows(
     manifest, entry = server.apps.store(store, app)
     topic = _changelog(store, entry)
     cursor = _cursor(after)
-    lower = None if first is None else (_typed(first, key_type), b"")
-    upper = None if to is None else (_typed(to, key_type), b"")
+    lower = _bound(request, "from", first, key_type)
+    upper = _bound(request, "to", to, key_type)
     with server.replicas.moment({topic: entry.kind}, at_least, WAIT_SECONDS) as moment:
         snapshot = moment.of(topic)
         scans = [
             _scan(snapshot, number, entry, _behind(lower, cursor, number), upper)
             for number in snapshot.positions
         ]
-        rows = list(islice(merge(*scans), limit + 1))
+        page, following = _page(scans, limit)
         position = to_text(moment.position())
-    page = rows[:limit]
-    following = None
-    if len(rows) > limit:
-        (key, suffix), number, _ = page[-1]
-        following = to_cursor(msgspec.msgpack.encode(_Cursor(key, suffix, number)))
     told = [_row(entry, row, key_type, value_type) for row in page]
     return Answer(
         {"app": manifest.app, "store": store, "rows": told, "next": following, "position": position}
@@ -110,21 +108,36 @@ def show_key(
     at_least: AtLeast,
     app: App = None,
     limit: Limit = 100,
+    after: After = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
 ) -> Answer:
-    """What a store holds for a key: one row, or one for each window or session, newest partitions last."""
+    """What a store holds for a key: one row, or one for each window or session, oldest first."""
     manifest, entry = server.apps.store(store, app)
     topic = _changelog(store, entry)
+    cursor = _cursor(after)
     with server.replicas.moment({topic: entry.kind}, at_least, WAIT_SECONDS) as moment:
         snapshot = moment.of(topic)
         scans = [
-            _scan(snapshot, number, entry, (key, b""), (key + b"\x00", b"")) for number in snapshot.positions
+            _scan(snapshot, number, entry, _behind((key, b""), cursor, number), (key + b"\x00", b""))
+            for number in snapshot.positions
         ]
-        rows = list(islice(merge(*scans), limit))
+        page, following = _page(scans, limit)
         position = to_text(moment.position())
-    told = [_row(entry, row, key_type, value_type) for row in rows]
-    return Answer({"app": manifest.app, "store": store, "rows": told, "position": position})
+    told = [_row(entry, row, key_type, value_type) for row in page]
+    return Answer(
+        {"app": manifest.app, "store": store, "rows": told, "next": following, "position": position}
+    )
+
+
+def _page(scans: list[Iterator[Placed]], limit: int) -> tuple[list[Placed], str | None]:
+    """The first rows, and where the next ones begin, if there are any."""
+    rows = list(islice(merge(*scans), limit + 1))
+    page = within_bytes(rows[:limit], lambda row: len(row[0][0]) + len(row[2]))
+    if len(rows) == len(page):
+        return page, None
+    (key, suffix), number, _ = page[-1]
+    return page, to_cursor(msgspec.msgpack.encode(_Cursor(key, suffix, number)))
 
 
 def _changelog(store: str, entry: StoreEntry) -> str:
@@ -133,8 +146,12 @@ def _changelog(store: str, entry: StoreEntry) -> str:
     return entry.changelog
 
 
-def _typed(text: str, kind: Kind | None) -> bytes:
-    return text.encode("utf-8", "surrogatepass") if kind is None else from_text(text.encode(), kind)
+def _bound(request: Request, name: str, given: str | None, kind: Kind | None) -> Bound | None:
+    """A key of the query: any bytes, or of the type that is named."""
+    if given is None:
+        return None
+    data = raw_query(request, name) or b""
+    return (data if kind is None else from_text(data, kind)), b""
 
 
 def _cursor(after: str | None) -> _Cursor | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping
 from contextlib import closing
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -23,6 +25,7 @@ from tidegate.server.asked import (
     ValueType,
     shown,
     shown_key,
+    within_bytes,
 )
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import CALLER, Caller, needs
@@ -35,6 +38,7 @@ from tidegate.view import Kind
 
 router = APIRouter(tags=["topics"])
 MOST_TOPICS = 20
+MOST_READ = 20_000
 
 At = Annotated[str | None, Query(description="`next` of an answer, or the id of an event: go on there.")]
 LastEventId = Annotated[str | None, Header(description="Where a stream broke off.")]
@@ -90,11 +94,12 @@ def show_records(
     elif since is not None:
         begins = {one: int(server.log.offset_at(one, since)) for one in chosen}
     else:
-        share = -(-limit // len(chosen))
-        begins = {one: max(begins[one], int(ends[one]) - share) for one in chosen}
+        page = _last_records(server, limit, begins, ends)
+        told = [_record(one, key_type, value_type) for one in page]
+        return Answer({"topic": topic, "records": told, "next": to_text(ends)})
     spans = {one: Span(begins[one], int(ends[one])) for one in chosen}
     with closing(read_merged(server.log, spans)) as records:
-        page = list(islice(records, limit))
+        page = within_bytes(islice(records, limit), _size)
     following = {**begins, **{one: row.offset + 1 for one, row in page}}
     told = [_record(one, key_type, value_type) for one in page]
     return Answer({"topic": topic, "records": told, "next": to_text(following)})
@@ -147,9 +152,32 @@ async def _stream(
     caller: Caller = request.scope["state"][CALLER]
     client = caller.name or (request.client.host if request.client else "")
     positions = await run_in_threadpool(_begins, server, topics, begin, at)
-    stream = Live(server.log, server.streams, positions, lambda one: _record(one, key_type, value_type))
+
+    def allowed() -> bool:
+        return server.tokens is None or server.tokens.knows(caller.name)
+
+    def told(one: Placed) -> dict[str, Any]:
+        return _record(one, key_type, value_type)
+
+    stream = Live(server.log, server.streams, positions, told, allowed)
     await stream.open(client)
     return LiveResponse(stream)
+
+
+def _last_records(
+    server: Serving, limit: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, Offset]
+) -> list[Placed]:
+    """The newest of all partitions together: read back from each end, as far as that is no great work."""
+    share = min(limit, max(-(-limit // len(starts)), MOST_READ // len(starts)))
+    spans = {one: Span(max(start, int(ends[one]) - share), int(ends[one])) for one, start in starts.items()}
+    with closing(read_merged(server.log, spans)) as records:
+        newest = deque(records, maxlen=limit)
+    return within_bytes(reversed(newest), _size)[::-1]
+
+
+def _size(placed: Placed) -> int:
+    row = placed[1]
+    return len(row.key or b"") + len(row.value or b"") + sum(len(value or b"") for _, value in row.headers)
 
 
 def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> dict[TopicPartition, Offset]:
