@@ -318,8 +318,8 @@ class Restore:
         self._gathered.setdefault(fetched.partition, Gathered()).add(batch, min(int(fetched.next), target))
 
     def _replay_enough(self, *, anyway: bool) -> None:
-        """Apply what was gathered: what is complete, has enough last words or was many records; all if nothing
-        came; and at once for stores that take rows one by one."""
+        """Apply what was gathered: what is complete, has enough last words or was many records; at once for
+        stores that take rows one by one; and all of it if nothing came."""
         limit = self._manager.limits.gathered_bytes
         for partition, found in list(self._gathered.items()):
             ready = anyway or found.next >= self._targets[partition] or not self._on_lmdb(partition)
