@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from tidegate.gate.formats import Held, InForce
+from tidegate.errors import LogError
+from tidegate.gate.formats import Buffered, Held, InForce
 from tidegate.gate.outside import Gate, KeyState
 from tidegate.server.answers import Answer
 from tidegate.server.asked import (
@@ -123,18 +124,29 @@ def show_buffer(
             events = found.events(key, limit, behind)
             position = to_text(moment.position(found.commander.partition_of(key)))
         if len(events) >= wanted:
-            break
+            return _buffer(gate, shown_key(key, key_type), waiting, events, value_type, position)
         time.sleep(TURN_SECONDS * (turn + 1))  # two topics: what one says is in the other a moment later
-    events = within_bytes(events, lambda one: one[1].size)
-    more = waiting is not None and bool(events) and events[-1][0] + 1 < waiting.next
+    raise LogError("replica-behind", "not all of the events were read yet", "ask again soon", retryable=True)
+
+
+def _buffer(
+    gate: str,
+    key: Any,
+    waiting: Buffered | None,
+    events: list[tuple[int, Held]],
+    kind: Kind | None,
+    position: str,
+) -> Answer:
+    page = within_bytes(events, lambda one: one[1].size)
+    more = waiting is not None and bool(page) and page[-1][0] + 1 < waiting.next
     return Answer(
         {
             "gate": gate,
-            "key": shown_key(key, key_type),
+            "key": key,
             "count": 0 if waiting is None else waiting.count,
             "bytes": 0 if waiting is None else waiting.bytes,
-            "events": [_event(number, event, value_type) for number, event in events],
-            "next": events[-1][0] if more else None,
+            "events": [_event(number, event, kind) for number, event in page],
+            "next": page[-1][0] if more else None,
             "position": position,
         }
     )
