@@ -15,6 +15,7 @@ from tests.state.ground import PAGE, Ground
 from tests.waiting import wait_for
 
 from tidegate.clock import ManualClock
+from tidegate.errors import LogError
 from tidegate.log.kafka import reader
 from tidegate.log.records import Row, to_batch
 from tidegate.state.builder import StoreBuilder
@@ -48,8 +49,18 @@ class KafkaBench(Bench):
         """A broker cuts no topic that is compacted: somebody must have changed that."""
         topic = self.own.theirs(self.changelog_of(store)).topic
         configure(self.servers, topic, {"cleanup.policy": "delete"})
-        super().cut(store, before)
+        wait_for(lambda: self._is_cut(store, before))
         configure(self.servers, topic, {"cleanup.policy": "compact"})
+
+    def _is_cut(self, store: StoreBuilder[Any], before: int) -> bool:
+        """A broker hears of a new setting a moment after it was acknowledged."""
+        try:
+            super().cut(store, before)
+        except LogError as error:
+            if error.code != "refused-by-broker":
+                raise
+            return False
+        return True
 
     def forget(self, store: StoreBuilder[Any], millis: int) -> None:
         """The broker has a clock of its own: the stores that forget do so after a second."""
