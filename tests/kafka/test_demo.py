@@ -101,6 +101,7 @@ def test_options_that_do_not_fit_are_refused(run: Run) -> None:  # noqa: F811
         assert "[bad-option]" in run("demo", *options, code=1).err
 
 
+@pytest.mark.skipif(not os.environ.get("TIDEGATE_SOAK"), reason="takes a minute: make soak")
 def test_orders_and_a_gate_on_a_broker_of_its_own(scratch: Path) -> None:
     """The whole demo as a process: the order of a paused customer is kept on Kafka too."""
     ran = subprocess.run(
