@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Annotated, Any
@@ -32,13 +33,14 @@ from tidegate.server.asked import (
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import needs
 from tidegate.server.position import to_text
-from tidegate.server.serving import WAIT_SECONDS
+from tidegate.server.serving import WAIT_SECONDS, Serving
 from tidegate.server.tokens import Scope
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.keys import Bound
 from tidegate.state.replica import Snapshot
 from tidegate.topology.manifest import StoreEntry
 from tidegate.typed_text import from_text
+from tidegate.types import Offset, TopicPartition
 from tidegate.view import Kind
 
 router = APIRouter(tags=["stores"])
@@ -80,23 +82,10 @@ def show_rows(
     value_type: ValueType = None,
 ) -> Answer:
     """Rows in the order of their keys, those of all partitions together."""
-    manifest, entry = server.apps.store(store, app)
-    topic = _changelog(store, entry)
-    cursor = _cursor(after)
     lower = _bound(request, "from", first, key_type)
     upper = _bound(request, "to", to, key_type)
-    with server.replicas.moment({topic: entry.kind}, at_least, WAIT_SECONDS) as moment:
-        snapshot = moment.of(topic)
-        scans = [
-            _scan(snapshot, number, entry, _behind(lower, cursor, number), upper)
-            for number in snapshot.positions
-        ]
-        page, following = _page(scans, limit)
-        position = to_text(moment.position())
-    told = [_row(entry, row, key_type, value_type) for row in page]
-    return Answer(
-        {"app": manifest.app, "store": store, "rows": told, "next": following, "position": position}
-    )
+    asked = _Asked(store, app, at_least, limit, after, key_type, value_type)
+    return _rows(server, asked, lower, upper)
 
 
 @router.get("/stores/{store}/{key}")
@@ -113,20 +102,39 @@ def show_key(
     value_type: ValueType = None,
 ) -> Answer:
     """What a store holds for a key: one row, or one for each window or session, oldest first."""
-    manifest, entry = server.apps.store(store, app)
-    topic = _changelog(store, entry)
-    cursor = _cursor(after)
-    with server.replicas.moment({topic: entry.kind}, at_least, WAIT_SECONDS) as moment:
+    asked = _Asked(store, app, at_least, limit, after, key_type, value_type)
+    return _rows(server, asked, (key, b""), (key + b"\x00", b""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What both questions about rows have in common."""
+
+    store: str
+    app: str | None
+    at_least: Mapping[TopicPartition, Offset]
+    limit: int
+    after: str | None
+    key_type: Kind | None
+    value_type: Kind | None
+
+
+def _rows(server: Serving, asked: _Asked, lower: Bound | None, upper: Bound | None) -> Answer:
+    """A page of the rows between two bounds."""
+    manifest, entry = server.apps.store(asked.store, asked.app)
+    topic = _changelog(asked.store, entry)
+    cursor = _cursor(asked.after)
+    with server.replicas.moment({topic: entry.kind}, asked.at_least, WAIT_SECONDS) as moment:
         snapshot = moment.of(topic)
         scans = [
-            _scan(snapshot, number, entry, _behind((key, b""), cursor, number), (key + b"\x00", b""))
+            _scan(snapshot, number, entry, _behind(lower, cursor, number), upper)
             for number in snapshot.positions
         ]
-        page, following = _page(scans, limit)
+        page, following = _page(scans, asked.limit)
         position = to_text(moment.position())
-    told = [_row(entry, row, key_type, value_type) for row in page]
+    told = [_row(entry, row, asked.key_type, asked.value_type) for row in page]
     return Answer(
-        {"app": manifest.app, "store": store, "rows": told, "next": following, "position": position}
+        {"app": manifest.app, "store": asked.store, "rows": told, "next": following, "position": position}
     )
 
 
