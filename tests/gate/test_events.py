@@ -162,7 +162,7 @@ def test_what_waits_is_known_on_opening_without_reading_the_events() -> None:
         def all(self) -> Iterator[tuple[bytes, Buffered]]:
             return ((b"k%d" % number, Buffered(2, 10, 0, 2, number)) for number in range(100_000))
 
-    buffer = Buffer(Unread(), Index())  # type: ignore[arg-type]
+    buffer = Buffer(Unread(), Index(), lambda: None)  # type: ignore[arg-type]
     assert (buffer.count, buffer.size, buffer.oldest, len(buffer.keys)) == (200_000, 1_000_000, 0, 100_000)
 
 

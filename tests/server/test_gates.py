@@ -47,14 +47,17 @@ def test_the_story_of_a_key_that_is_paused_and_resumed(client: Client, connectio
     wait_for(lambda: out(connection, "ada") == [1, 2, 3])
     paused = posted(client, "/gates/door/keys/ada/pause", {"reason": "a case", "actor": "eve"}, **APPLIED)
     assert (paused["applied"], paused["state"], paused["epoch"]) == (True, "PAUSED", 0)
+    before = SystemClock().now()
     connection.send(EVENTS, "ada", *range(4, 504))
     connection.send(EVENTS, "bob", 1)
     wait_for(lambda: got(client, "/gates/door/keys/ada")["waiting"] == 500)
+    after = SystemClock().now()
     wait_for(lambda: out(connection, "bob") == [1])
     assert out(connection, "ada") == [1, 2, 3]
     [gate] = got(client, "/gates")["gates"]
     assert (gate["app"], gate["gate"], gate["paused"], gate["held"]) == ("gated", "door", 1, 500)
-    assert gate["oldest"] <= SystemClock().now()
+    assert before <= gate["oldest"] <= after
+    assert got(client, "/gates/door/keys/ada")["oldest"] == gate["oldest"]
     resumed = posted(client, "/gates/door/keys/ada/resume", {"reason": "settled"}, **APPLIED)
     assert resumed["epoch"] == 1
     connection.send(EVENTS, "ada", 504, 505)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
+from tidegate.errors import StateError
 from tidegate.gate.formats import Buffered, Held, InForce
 from tidegate.serde import MsgPack
 from tidegate.serde.plain import PLAIN
@@ -14,6 +17,7 @@ from tidegate.stores import key_value
 
 Index = KeyValueStore[bytes, Buffered]
 Rows = KeyValueStore[tuple[bytes, int], Held]
+NOTHING = Buffered(0, 0, 0, 0, 0)
 
 
 def stores_of(gate: str) -> tuple[StoreBuilder[Any], StoreBuilder[Any], StoreBuilder[Any]]:
@@ -28,22 +32,18 @@ def stores_of(gate: str) -> tuple[StoreBuilder[Any], StoreBuilder[Any], StoreBui
 class Buffer:
     """Of one task. Which keys have something is in memory, read from the index without the events."""
 
-    def __init__(self, rows: Rows, index: Index) -> None:
+    def __init__(self, rows: Rows, index: Index, damaged: Callable[[], None]) -> None:
+        """`damaged` marks the task's folder: it is rebuilt from the changelogs when the task is opened."""
         self._rows = rows
         self._index = index
+        self._damaged = damaged
         self.keys: dict[bytes, Buffered] = dict(index.all())
+        self.count = sum(held.count for held in self.keys.values())
+        self.size = sum(held.bytes for held in self.keys.values())
+        """Bytes of values and headers."""
 
     def __contains__(self, key: bytes) -> bool:
         return key in self.keys
-
-    @property
-    def count(self) -> int:
-        return sum(held.count for held in self.keys.values())
-
-    @property
-    def size(self) -> int:
-        """Bytes of values and headers."""
-        return sum(held.bytes for held in self.keys.values())
 
     @property
     def oldest(self) -> int | None:
@@ -54,40 +54,57 @@ class Buffer:
         found = self.keys.get(key)
         return 0 if found is None else found.count
 
-    def add(self, key: bytes, event: Held, now: int) -> None:
-        before = self.keys.get(key) or Buffered(0, 0, 0, 0, now)
+    def add(self, key: bytes, event: Held) -> None:
+        before = self.keys.get(key) or Buffered(0, 0, 0, 0, event.at)
         self._rows.put((key, before.next), event)
         after = Buffered(
             before.count + 1, before.bytes + event.size, before.first, before.next + 1, before.since
         )
         self._index.put(key, after)
-        self.keys[key] = after
+        self.reset(key, after)
 
-    def reset(self, key: bytes, before: Buffered | None) -> None:
-        """What was added was taken back from the stores."""
-        if before is None:
-            self.keys.pop(key, None)
-        else:
-            self.keys[key] = before
+    def reset(self, key: bytes, to: Buffered | None) -> None:
+        """What is remembered of a key; the stores are changed, or take back their changes, on their own."""
+        before = self.keys.pop(key, NOTHING)
+        after = NOTHING if to is None else to
+        self.count += after.count - before.count
+        self.size += after.bytes - before.bytes
+        if to is not None:
+            self.keys[key] = to
 
-    def take(self, key: bytes, limit: int, now: int) -> Iterator[Held]:
-        """The oldest events of a key, in order; each is gone once the next is asked for."""
+    def take(self, key: bytes, limit: int) -> Iterator[Held]:
+        """The oldest events of a key, in order; each is gone once the next is asked for. StateError
+        `corrupt-state` where the index counts an event that is not there: nothing may be committed then."""
+        held = self.keys.get(key)
+        event = None if held is None else self._row(key, held)
         for _ in range(limit):
-            held = self.keys.get(key)
-            if held is None:
+            if held is None or event is None:
                 return
-            event = self._rows.get((key, held.first))
-            if event is not None:
-                yield event
+            yield event
             self._rows.delete((key, held.first))
-            self._drop_first(key, held, event, now)
+            held, event = self._without_first(key, held, event)
 
-    def _drop_first(self, key: bytes, held: Buffered, event: Held | None, now: int) -> None:
+    def _without_first(self, key: bytes, held: Buffered, gone: Held) -> tuple[Buffered | None, Held | None]:
+        """What is left, and the oldest event of it: its time is that of the oldest one now."""
         if held.count == 1:
             self._index.delete(key)
-            del self.keys[key]
-            return
-        size = 0 if event is None else event.size
-        left = Buffered(held.count - 1, held.bytes - size, held.first + 1, held.next, now)
+            self.reset(key, None)
+            return None, None
+        left = Buffered(held.count - 1, held.bytes - gone.size, held.first + 1, held.next, held.since)
+        oldest = self._row(key, left)
+        if oldest.at:
+            left = msgspec.structs.replace(left, since=oldest.at)
         self._index.put(key, left)
-        self.keys[key] = left
+        self.reset(key, left)
+        return left, oldest
+
+    def _row(self, key: bytes, held: Buffered) -> Held:
+        found = self._rows.get((key, held.first))
+        if found is None:
+            self._damaged()
+            raise StateError(
+                "corrupt-state",
+                f"store {self._rows.name!r} lacks event {held.first} of a key that has {held.count} held",
+                "close the task and open it again: the store is rebuilt from the log",
+            )
+        return found

@@ -63,6 +63,8 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     time: int
     """The stream time when it came."""
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    at: int = 0
+    """When it was held; 0 in rows that were written before this was kept."""
 
     @property
     def size(self) -> int:

@@ -48,6 +48,10 @@ class GateHost(Protocol):
 
     def dead_letter(self, raw: RawRecord, error: TidegateError) -> None: ...
 
+    def damaged(self) -> None:
+        """Mark the task's state as damaged: it is rebuilt from the changelogs when it is opened."""
+        ...
+
 
 @dataclass(slots=True)
 class Counts:
@@ -74,7 +78,7 @@ class GateStep:
         self._chunk: int = node.options["drain_chunk"]
         self._left = self._chunk
         self._status, rows, index = (host.store(builder) for builder in node.stores)
-        self._buffer = Buffer(rows, index)
+        self._buffer = Buffer(rows, index, host.damaged)
         self._everyone: InForce | None = None
         self._paused: dict[bytes, InForce] = {}
         self._ends: list[tuple[int, bytes]] = []
@@ -105,9 +109,9 @@ class GateStep:
             self._expire(key)
             known = self._known(key)
             if decide(known, Event(), self._host.now()) is Outcome.WAITS:
-                self._hold(
-                    key, Held(value, timestamp, self._host.place(), self._host.stream_time, headers), raw
-                )
+                host = self._host
+                held = Held(value, timestamp, host.place(), host.stream_time, headers, host.now())
+                self._hold(key, held, raw)
                 return
         self._host.emit(self._admitted, key, value, Record(key, value, timestamp, headers))
 
@@ -123,7 +127,7 @@ class GateStep:
                 self._host.dead_letter(raw, error)
                 return
         before = self._buffer.keys.get(key)
-        self._buffer.add(key, event, self._host.now())
+        self._buffer.add(key, event)
         self._undo.append(lambda: self._buffer.reset(key, before))
 
     # --- what controls it -----------------------------------------------------------------------------
@@ -241,7 +245,7 @@ class GateStep:
             del self._ready[key]
             if key not in self._buffer or is_held(self._known(key), self._host.now()):
                 continue
-            for event in self._buffer.take(key, min(self._left, AT_ONCE), self._host.now()):
+            for event in self._buffer.take(key, min(self._left, AT_ONCE)):
                 self._host.emit_from(self._admitted, key, event)
                 self._left -= 1
                 self.counts.drained += 1

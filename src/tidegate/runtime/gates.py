@@ -17,6 +17,7 @@ from tidegate.runtime.source import own_headers
 from tidegate.runtime.status import GateNumbers
 from tidegate.runtime.step import R
 from tidegate.state.builder import StoreBuilder
+from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import Kind, Node
 from tidegate.types import TopicPartition
@@ -32,6 +33,9 @@ class GateTask(Protocol):
 
     @property
     def stream_time(self) -> int: ...
+
+    @property
+    def state(self) -> StateManager: ...
 
     def now(self) -> int: ...
 
@@ -63,6 +67,9 @@ class _Host:
 
     def dead_letter(self, raw: RawRecord, error: TidegateError) -> None:
         self._sender.dead_letter(raw, error, self._task.now())
+
+    def damaged(self) -> None:
+        self._task.state.environment.damaged()
 
 
 @dataclass(frozen=True, slots=True)
