@@ -22,7 +22,7 @@ from tidegate.errors import (
     UserCodeError,
 )
 from tidegate.record import Record
-from tidegate.serde import Avro, Json, JsonSchema, MsgPack, Serde
+from tidegate.serde import Avro, JavaInteger, JavaLong, Json, JsonSchema, MsgPack, Serde
 from tidegate.settings import Secret, Settings, operational
 from tidegate.topics import TableTopic, Topic
 
@@ -36,6 +36,8 @@ __all__ = [
     "ConfigError",
     "Context",
     "FencedError",
+    "JavaInteger",
+    "JavaLong",
     "Json",
     "JsonSchema",
     "LogError",

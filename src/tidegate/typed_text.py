@@ -9,6 +9,7 @@ import msgspec
 from tidegate.serde.protocol import unencodable
 from tidegate.view import PLAIN_KINDS, Kind
 
+_WHOLE_KINDS = (Kind.INT, Kind.JAVA_LONG, Kind.JAVA_INT)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?(nan|inf|infinity|[0-9.]+(e[+-]?[0-9]+)?)", re.IGNORECASE)
 
@@ -41,7 +42,7 @@ def _plain(said: str, kind: Kind) -> bytes:
     value: int | float | bool
     if kind is Kind.BOOL and said in ("true", "false"):
         value = said == "true"
-    elif kind is Kind.INT and _WHOLE.fullmatch(said):
+    elif kind in _WHOLE_KINDS and _WHOLE.fullmatch(said):
         value = int(said)
     elif kind is Kind.FLOAT and _NUMBER.fullmatch(said) and said.count(".") <= 1 and said != ".":
         value = float(said)

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from tidegate.errors import SerdeError
+from tidegate.serde.java import JavaInteger, JavaLong
 from tidegate.serde.plain import PLAIN
 from tidegate.serde.protocol import undecodable
 
@@ -40,6 +41,8 @@ class Kind(StrEnum):
     BOOL = "bool"
     BYTES = "bytes"
     JSON = "json"
+    JAVA_LONG = "java-long"
+    JAVA_INT = "java-int"
 
 
 PLAIN_KINDS = {
@@ -48,6 +51,8 @@ PLAIN_KINDS = {
     Kind.FLOAT: PLAIN[float],
     Kind.BOOL: PLAIN[bool],
     Kind.BYTES: PLAIN[bytes],
+    Kind.JAVA_LONG: JavaLong(),
+    Kind.JAVA_INT: JavaInteger(),
 }
 
 

@@ -62,6 +62,8 @@ EXPORTED = [
     "ConfigError",
     "Context",
     "FencedError",
+    "JavaInteger",
+    "JavaLong",
     "Json",
     "JsonSchema",
     "LogError",

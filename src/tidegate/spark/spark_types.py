@@ -54,7 +54,7 @@ class Part:
 def part_of(serde: Serde[Any]) -> Part:
     """The Spark type of a serde's values, and the way there and back. Back ends at values for `encode`."""
     for plain, part in _PLAIN.items():
-        if PLAIN[plain] is serde or type(PLAIN[plain]) is type(serde):
+        if isinstance(serde, type(PLAIN[plain])):
             return part
     if not isinstance(serde, Structured):
         return _JSON

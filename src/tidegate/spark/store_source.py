@@ -22,6 +22,7 @@ from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.runtime.start import find_manifest
 from tidegate.serde import Json, MsgPack, Serde
+from tidegate.serde.java import JAVA
 from tidegate.serde.plain import PLAIN
 from tidegate.spark.topic_source import Shipped
 
@@ -54,7 +55,7 @@ def find_store(log: Log, app: str, store: str, place: LogPlace) -> Shipped:
 
 def serde_of(schema: dict[str, Any]) -> Serde[Any]:
     """A serde that reads what one with this schema wrote; bytes as they are, where none is known."""
-    for plain in PLAIN.values():
+    for plain in (*PLAIN.values(), *JAVA):
         if plain.schema() == schema:
             return plain
     name = str(schema.get("format"))

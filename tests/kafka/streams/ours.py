@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from typing import Any
 
-from tidegate import App, Serde, TableTopic
-from tidegate.errors import SerdeError
-
-_LONG = struct.Struct(">q")
-
-
-class JavaLong(Serde[int]):
-    """What Kafka's LongSerializer writes. Our own `int` flips the sign bit, so that its bytes sort."""
-
-    name = "java-long"
-
-    def encode(self, value: int) -> bytes:
-        return _LONG.pack(value)
-
-    def decode(self, data: bytes) -> int:
-        if len(data) != _LONG.size:
-            raise SerdeError("undecodable", f"a Java long has 8 bytes, not {len(data)}")
-        return int(_LONG.unpack(data)[0])
-
-    def schema(self) -> dict[str, Any]:
-        return {"form": "int64", "format": self.name}
-
+from tidegate import App, JavaLong, TableTopic
 
 LONG = JavaLong()
 
