@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.time_limit import (
+    pytest_collection_modifyitems,
+    pytest_runtest_teardown,
+    pytest_timeout_set_timer,
+)
 
 from tidegate.state.environment import open_here
 from tidegate.testing.broker import KafkaCluster
+
+__all__ = ["pytest_collection_modifyitems", "pytest_runtest_teardown", "pytest_timeout_set_timer"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 

@@ -15,6 +15,8 @@ from tidegate.runtime.origin import origin_header
 from tidegate.runtime.sorted_partition import SortedPartition
 from tidegate.types import TopicPartition
 
+pytestmark = pytest.mark.timeout(60)  # the loops of a merge: one that makes no progress shows soon
+
 PARTITION = TopicPartition("app-by-name-repartition", 3)
 START = 7
 
