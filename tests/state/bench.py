@@ -63,6 +63,9 @@ class Listener:
     def on_discard(self, store: str, partition: int, reason: str) -> None:
         self.events.append(("discard", store, partition, reason))
 
+    def on_gap(self, store: str, partition: int, *, kept: bool) -> None:
+        self.events.append(("gap", store, partition, "kept" if kept else "emptied"))
+
     def span(self, store: str) -> tuple[int, int]:
         """From which offset to which a store was restored."""
         [(start, end)] = [event[3:] for event in self.events if event[:2] == ("start", store)]
@@ -75,6 +78,10 @@ class Listener:
     def discards(self) -> dict[str, str]:
         """Why stores were thrown away."""
         return {event[1]: event[3] for event in self.events if event[0] == "discard"}
+
+    def gaps(self) -> dict[str, str]:
+        """What became of stores without changelog that missed a commit."""
+        return {event[1]: event[3] for event in self.events if event[0] == "gap"}
 
 
 class Task:

@@ -13,6 +13,7 @@ begins anew with 1. So it does when the log refuses a record (`refusals`).
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Generator, Iterator
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.clock import Clock
-from tidegate.errors import FencedError, LogError, TidegateError
+from tidegate.errors import FencedError, LogError, StateError, TidegateError
 from tidegate.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import Control, ControlFollower, SlotPlan
@@ -43,6 +44,7 @@ LOOK_SECONDS = 0.5
 """How often the control topic is read, however seldom there are commits."""
 WAIT_SECONDS = 0.2
 REOPENINGS = 5
+logger = logging.getLogger("tidegate.slot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class SlotJob:
         self._state_dir = Path(order.folder) / (os.environ.get("TIDEGATE_STATE_DIR") or order.state_dir)
         self._records = 0
         self._beat = time.monotonic()
-        self._progress = Progress()
+        self._progress = Progress(self._warn)
         self._warned: set[tuple[str, str]] = set()
         self._refusals = Refusals()
 
@@ -206,6 +208,7 @@ class SlotJob:
                 reach("slot.7")
                 self._records = slot.processed
                 slot.commit()
+                self._warn_of_batches(slot)
                 slot.purge()
                 self._log.mirror(self._order.app_id, slot.committed())
                 slot.close()
@@ -223,6 +226,8 @@ class SlotJob:
         needs = Needs(manifest.app, self._log.id, manifest.generation, tasks)
         cleanup = Cleanup(self._state_dir, needs)
         cleanup.run(room)
+        for path, reason in cleanup.removed.items():
+            logger.info("app %s, slot %d: removed %s: %s", manifest.app, self._order.slot, path, reason)
         for problem in cleanup.problems:
             self._warn(problem)
 
@@ -270,17 +275,35 @@ class SlotJob:
             restoring=slot.restoring,
             restored=self._progress.done,
             to_restore=self._progress.wanted,
+            rebuilt=self._progress.rebuilt,
+            emptied=self._progress.emptied,
+            gaps=self._progress.gaps,
+            batches_taken_apart=sum(task.batches_taken_apart for task in slot.tasks),
             gates=gate_numbers(task.gates for task in slot.tasks),
         )
         tell(self._log, order.app_id, numbers, self._clock.now())
+        self._warn_of_batches(slot)
+
+    def _warn_of_batches(self, slot: Slot) -> None:
+        for task in slot.tasks:
+            if task.batches_taken_apart:
+                self._warn(
+                    StateError(
+                        "batch-taken-apart",
+                        f"task {task.id}: a batch failed as a whole and was processed record by record",
+                        "see the dead letters or skipped records; with none, a function depends on batches",
+                    )
+                )
 
     def _warn(self, problem: TidegateError) -> None:
-        """Each thing once."""
+        """Each thing once: in the log of this process and in the status topic. Raises what the log raises;
+        then it comes again."""
         order, told = self._order, (problem.code, problem.message)
         if told not in self._warned:
-            self._warned.add(told)
+            logger.warning("app %s, slot %d: %s", order.app_id, order.slot, problem)
             warning = Warned(order.epoch, order.slot, order.attempt, *told, problem.hint)
             tell(self._log, order.app_id, warning, self._clock.now())
+            self._warned.add(told)
 
     def _tell_failure(self, code: str, message: str, hint: str) -> None:
         """As well as the log allows: the failure may be the log's."""

@@ -68,6 +68,14 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     restoring: int
     restored: int = 0
     to_restore: int = 0
+    rebuilt: int = 0
+    """Stores whose rows on disk were discarded and rebuilt from the changelog, since the slot's job began."""
+    emptied: int = 0
+    """Stores without changelog that were emptied: they were not at the committed position. As long."""
+    gaps: int = 0
+    """The same, but kept as they were (`on_gap="keep"`). As long."""
+    batches_taken_apart: int = 0
+    """Batches that failed as a whole and were processed record by record, since the tasks were opened."""
     gates: dict[str, GateNumbers] = {}
 
 

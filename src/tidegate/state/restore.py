@@ -165,7 +165,8 @@ class Restore:
         environment, metadata, reason = self._opened(folder.path)
         if environment is None:
             for builder in manager.builders():
-                self._listener.on_discard(builder.name, manager.owner.task.partition, reason)
+                if builder.changelog and not builder.in_memory:
+                    self._listener.on_discard(builder.name, manager.owner.task.partition, reason)
             empty(folder)
             environment = self._environment(folder.path)
         manager.attach(folder, environment)
@@ -277,7 +278,8 @@ class Restore:
         return OnDisk(metadata.offsets[name], metadata.topics.get(name, ""), metadata.current_at.get(name, 0))
 
     def _check_gap(self, name: str, metadata: Metadata | None) -> None:
-        """A store without changelog belongs to one position only."""
+        """A store without changelog belongs to one position only. Of a task that never ran there is nothing
+        to miss."""
         manager = self._manager
         builder = next(builder for builder in manager.builders() if builder.name == name)
         if builder.factory is not None:
@@ -287,12 +289,12 @@ class Restore:
             recorded = metadata.position if metadata and not builder.in_memory else None
         if recorded == self._committed:
             return
-        if builder.on_gap == "keep":
-            manager.gaps += 1
-            return
-        partition = manager.owner.task.partition
-        self._listener.on_discard(name, partition, "it has no changelog and is not at the committed position")
-        manager.clear(name)
+        kept = builder.on_gap == "keep"
+        if recorded is not None or self._committed.progress:
+            manager.gaps += kept
+            self._listener.on_gap(name, manager.owner.task.partition, kept=kept)
+        if not kept:
+            manager.clear(name)
 
     # --- steps 3 to 6 ---------------------------------------------------------------------------------
 

@@ -60,6 +60,10 @@ class Discards(QuietListener):
     def on_discard(self, store: str, partition: int, reason: str) -> None:
         self.told.append(f"{store}, partition {partition}: {reason}")
 
+    def on_gap(self, store: str, partition: int, *, kept: bool) -> None:
+        if not kept:
+            self.told.append(f"{store}, partition {partition}: it has no changelog and missed a commit")
+
 
 def look_at(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:
     """The store of this name, as the running tasks have it and as the log has it."""

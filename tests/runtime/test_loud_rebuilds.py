@@ -1,0 +1,187 @@
+"""What a slot could not continue is reported where people look: the log, the status topic and its numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
+from tests.state.damage import damage_metadata, damage_row
+from tests.waiting import wait_for
+
+from tidegate import App, Context, Record, names, stores
+from tidegate.errors import LogError
+from tidegate.log.reads import read_between
+from tidegate.log.records import rows_of
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.partitioner import partition_for
+from tidegate.runtime import slot_job
+from tidegate.runtime.status import Failure, Numbers, Status, Warned, tell
+from tidegate.state.builder import OnGap
+from tidegate.state.inspect import find_folders
+from tidegate.types import TopicPartition
+
+pytestmark = pytest.mark.slow
+
+RESULT_OF_COUNT = {"a": 3, "b": 1}
+
+
+@pytest.fixture
+def open_fleet(tmp_path: Path) -> Iterator[Callable[[Callable[[], App]], Fleet]]:
+    with closing(SqliteLog(tmp_path / "log.db")) as log:
+        yield lambda app: Fleet(log, tmp_path, app)
+
+
+def statuses(fleet: Fleet) -> list[Status]:
+    """Everything that the slots published."""
+    topic = TopicPartition(names.status(fleet.app().build().app), 0)
+    batches = read_between(fleet.log, topic, 0, int(fleet.log.ends([topic])[topic]))
+    return [msgspec.json.decode(row.value or b"", type=Status) for one in batches for row in rows_of(one)]
+
+
+def warned(fleet: Fleet, code: str) -> list[str]:
+    return [one.message for one in statuses(fleet) if isinstance(one, Warned) and one.code == code]
+
+
+def numbers(fleet: Fleet, name: str) -> int:
+    """The highest that any slot published of a number."""
+    return max((getattr(one, name) for one in statuses(fleet) if isinstance(one, Numbers)), default=0)
+
+
+def counted(fleet: Fleet) -> None:
+    """Some words are counted, and the rows lie on disk."""
+    fleet.connection.send(LINES, "k", "a b", "a")
+    fleet.catch_up()
+
+
+def folder_of(fleet: Fleet, word: str) -> Path:
+    """Where the row of a word lies."""
+    partition = partition_for(word.encode(), 3)
+    [path] = [
+        found.folder
+        for found in find_folders(fleet.folder / "state", "wordcount")
+        if "counts" in found.metadata.stores and found.metadata.task.partition == partition
+    ]
+    return path
+
+
+def test_a_damaged_row_is_rebuilt_and_reported(
+    open_fleet: Callable[[Callable[[], App]], Fleet], caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet = open_fleet(wordcount)
+    counted(fleet)
+    damage_row(folder_of(fleet, "a"), "counts", b"a")
+    caplog.set_level(logging.WARNING, "tidegate")
+    with fleet.running():
+        fleet.connection.send(LINES, "k", "a")
+        wait_for(lambda: fleet.counts() == RESULT_OF_COUNT)
+        wait_for(lambda: numbers(fleet, "rebuilt") == 1)
+    assert "corrupt-state" in {one.code for one in statuses(fleet) if isinstance(one, Failure)}
+    [message] = warned(fleet, "store-rebuilt")
+    assert "'counts', partition" in message
+    assert "a damaged row was found in it" in message
+    assert [record.levelname for record in caplog.records if message in record.getMessage()] == ["WARNING"]
+
+
+def test_damaged_metadata_is_reported_and_a_new_folder_is_not(
+    open_fleet: Callable[[Callable[[], App]], Fleet],
+) -> None:
+    fleet = open_fleet(wordcount)
+    counted(fleet)
+    assert warned(fleet, "store-rebuilt") == [], "nothing was there that could be discarded"
+    damage_metadata(folder_of(fleet, "a"))
+    fleet.catch_up()
+    assert fleet.counts() == {"a": 2, "b": 1}
+    [message] = warned(fleet, "store-rebuilt")
+    assert "the state's metadata cannot be read" in message
+
+
+def test_a_warning_that_the_log_did_not_take_comes_again(
+    open_fleet: Callable[[Callable[[], App]], Fleet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = open_fleet(wordcount)
+    counted(fleet)
+    damage_row(folder_of(fleet, "a"), "counts", b"a")
+    refused: list[Status] = []
+
+    def refuse_once(log: SqliteLog, app: str, status: Status, now: int) -> None:
+        if isinstance(status, Warned) and not refused:
+            refused.append(status)
+            raise LogError("log-unreachable", "no answer", retryable=True)
+        tell(log, app, status, now)
+
+    monkeypatch.setattr(slot_job, "tell", refuse_once)
+    fleet.connection.send(LINES, "k", "a")
+    fleet.catch_up()
+    assert fleet.counts() == RESULT_OF_COUNT
+    assert len(refused) == 1
+    assert len(warned(fleet, "store-rebuilt")) == 1
+
+
+def remembering(on_gap: OnGap) -> Callable[[], App]:
+    """An app that keeps what it saw in a store without changelog."""
+
+    def declared() -> App:
+        seen = stores.key_value("seen", int).without_changelog(on_gap=on_gap)
+
+        def remember(record: Record[str, str], ctx: Context[str, int]) -> None:
+            count = (ctx.store(seen).get(record.value) or 0) + 1
+            ctx.store(seen).put(record.value, count)
+            ctx.forward(Record(record.value, count, record.timestamp))
+
+        app = App("remember")
+        app.stream(LINES).process("remember", remember, stores=[seen]).to(COUNTS)
+        return app
+
+    return declared
+
+
+@pytest.mark.parametrize(
+    ("on_gap", "code", "number"), [("empty", "store-emptied", "emptied"), ("keep", "store-gap", "gaps")]
+)
+def test_a_store_without_changelog_that_missed_a_commit_is_reported(
+    open_fleet: Callable[[Callable[[], App]], Fleet], on_gap: OnGap, code: str, number: str
+) -> None:
+    fleet = open_fleet(remembering(on_gap))
+    fleet.connection.send(LINES, "k", "a")
+    fleet.catch_up(slots=1)
+    assert warned(fleet, code) == [], "it has missed nothing yet"
+    state = fleet.folder / "state"
+    state.rename(fleet.folder / "older")
+    fleet.connection.send(LINES, "k", "b")
+    with fleet.running(slots=1):
+        wait_for(lambda: numbers(fleet, number) == 1)
+    [message] = warned(fleet, code)
+    assert "'seen', partition" in message, "of the one task that ever had rows"
+    fleet.catch_up(slots=1)
+    assert len(warned(fleet, code)) == 1, "what is at its position missed nothing"
+    state.rename(fleet.folder / "newer")
+    (fleet.folder / "older").rename(state)
+    fleet.catch_up(slots=1)
+    assert len(warned(fleet, code)) == 2
+
+
+def test_batches_that_are_taken_apart_are_reported(open_fleet: Callable[[Callable[[], App]], Fleet]) -> None:
+    def declared() -> App:
+        def careful(line: str) -> str:
+            if line == "bad":
+                raise ValueError(line)
+            return line
+
+        app = App("careful")
+        app.stream(LINES, on_error="skip").map(careful).aggregate("seen", int, lambda n, _: n + 1).to(COUNTS)
+        return app
+
+    fleet = open_fleet(declared)
+    fleet.connection.send(LINES, "k", *["good"] * 150, "bad", *["good"] * 150)
+    fleet.catch_up(slots=1)
+    assert fleet.counts() == {"k": 300}
+    [message] = warned(fleet, "batch-taken-apart")
+    assert "record by record" in message
+    fleet.connection.send(LINES, "k", *["good"] * 150, "bad", *["good"] * 150)
+    with fleet.running(slots=1):
+        wait_for(lambda: numbers(fleet, "batches_taken_apart") == 1)

@@ -1,0 +1,32 @@
+"""Flipped bits in real LMDB files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate.state.inspect import opened, rows_of
+from tidegate.state.keys import stored_key
+
+
+def damage_row(folder: Path, store: str, key: bytes) -> None:
+    """Flip a bit of the value of a row, in each copy of its page."""
+    with opened(folder) as environment:
+        metadata = environment.metadata()
+        assert metadata is not None
+        value = rows_of(environment, metadata, store).get(key)
+    assert value is not None, f"{store} has no row {key!r}"
+    row = stored_key(key, b"") + value
+    damage(folder, row, row[:-1] + bytes([row[-1] ^ 1]))
+
+
+def damage_metadata(folder: Path) -> None:
+    """What the folder holds of itself cannot be decoded any more."""
+    damage(folder, b'{"app":', b'{"app"?')
+
+
+def damage(folder: Path, what: bytes, by: bytes) -> None:
+    """Replace some bytes of the file."""
+    path = folder / "data.mdb"
+    content = path.read_bytes()
+    assert what in content, f"{what!r} is not in the file"
+    path.write_bytes(content.replace(what, by))
