@@ -75,8 +75,8 @@ class OwnNames:
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> OwnReader:
         return OwnReader(self, self.log.reader({self.theirs(one): at for one, at in positions.items()}))
 
-    def writer(self, writer_id: str) -> OwnWriter:
-        return OwnWriter(self, self.log.writer(self._prefix + writer_id))
+    def writer(self, writer_id: str, *, open_seconds: float | None = None) -> OwnWriter:
+        return OwnWriter(self, self.log.writer(self._prefix + writer_id, open_seconds=open_seconds))
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
         return self.log.append(self.theirs(partition), batch)

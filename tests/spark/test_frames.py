@@ -22,10 +22,11 @@ from tidegate import App, ConfigError, Json, MsgPack, Serde, TableTopic, Tidegat
 from tidegate.log.records import READ_SCHEMA, Row, to_batch
 from tidegate.serde.plain import PLAIN
 from tidegate.spark.frames import read_store, read_topic
+from tidegate.spark.marks import MARKS
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.store_source import serde_of
-from tidegate.spark.topic_source import FrameBatches, Shipped, settled, shipped
-from tidegate.spark.write import MARKS, MARKS_TOPIC, _write_task, write_topic
+from tidegate.spark.topic_source import FrameBatches, Shipped, settled
+from tidegate.spark.write import write_topic
 from tidegate.state.formats import session_suffix, window_suffix
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
@@ -299,16 +300,6 @@ def test_a_streamed_write_repeats_no_micro_batch(spark: SparkSession, url: str, 
         log.send(WORDS, "a", "three")
         run()
         assert [record.value for record in log.read(copy)] == ["one", "two", "three"]
-
-
-def test_a_task_that_runs_again_writes_nothing(url: str) -> None:
-    batch = pa.RecordBatch.from_pydict({"key": ["a"], "value": ["once"]})
-    with connect(url) as log:
-        log.send(WORDS, "a", "first")
-        log.log.create(MARKS_TOPIC)
-        for owner in ("call", "call", "other"):
-            list(_write_task(shipped(WORDS, settled(url, None)).as_text(), owner, iter([batch])))
-        assert [record.value for record in log.read(WORDS)] == ["first", "once", "once"]
 
 
 NOTEBOOK = """

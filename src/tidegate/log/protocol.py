@@ -132,8 +132,10 @@ class Log(Protocol):
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader: ...
 
-    def writer(self, writer_id: str) -> Writer:
-        """Open the writer of this id and fence whoever held it before."""
+    def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
+        """Open the writer of this id and fence whoever held it before. `open_seconds` is for a transaction
+        that takes long to append: a log that ends what is open for longer gives it at least that much more.
+        """
         ...
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:

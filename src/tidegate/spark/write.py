@@ -1,19 +1,24 @@
 """Rows of a DataFrame become records of a topic.
 
 Spark may run a task twice: when the first run was cut off after it had committed, its rows would be written
-again. So each task does, in this order: 1 open its writer, which fences an older run of the same task;
-2 read the marks, which lie in a topic of their own, to the end; 3 if its mark is there, end; 4 append the
-rows; 5 append the mark, in the same transaction; 6 commit.
+again. So each attempt does, in this order: 1 take all rows from Spark and keep them encoded (`spool`): no
+transaction is open while Spark computes; 2 mark that it has begun; 3 open its writer, which fences an older
+attempt of the same task; 4 read the marks, which lie in a topic of their own, to the end: if its call is not
+open it fails, if its task is marked as written it ends; 5 append the rows; 6 append the mark, in the same
+transaction; 7 commit.
 
-A batch has a mark for each task of one call, taken away when the call ends. A streaming query has one mark,
-with the last micro-batch in it, and brings each micro-batch into one task: a micro-batch that Spark repeats
-after a restart may be cut into tasks in another way, and marks of tasks would then lose rows.
+A batch has a mark for each task of one call, taken away when the call ends (`marks` says in which order, so
+that an attempt which wakes up later writes nothing). A streaming query has one mark, with the last
+micro-batch in it, and brings each micro-batch into one task: a micro-batch that Spark repeats after a restart
+may be cut into tasks in another way, and marks of tasks would then lose rows. That mark stays, so steps 2 and
+the question for an open call are not needed there.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import chain
@@ -21,7 +26,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 import pyspark.sql.types as spark
 from pyspark import TaskContext
@@ -30,31 +34,38 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config, load_config
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, LogError
+from tidegate.faultpoints import reach
 from tidegate.log.ensure import ensure_topic
 from tidegate.log.open import open_log
 from tidegate.log.protocol import Log
-from tidegate.log.reads import read_to_end
 from tidegate.log.records import Row, to_batch
 from tidegate.log.route import Router
-from tidegate.log.topic import TopicSpec
+from tidegate.spark.marks import (
+    MARKS,
+    MARKS_TOPIC,
+    Mark,
+    call_ended,
+    close_call,
+    is_open,
+    open_call,
+    put_marks,
+    read_marks,
+    row_of,
+    writer_id,
+)
 from tidegate.spark.session import check_session
 from tidegate.spark.spark_types import misfit, part_of, turned
+from tidegate.spark.spool import Spool
 from tidegate.spark.topic_source import HEADERS, Shipped, settled, shipped
 from tidegate.topics import TableTopic, Topic
 from tidegate.typed_records import encoded
-from tidegate.types import Offset, TopicPartition
+from tidegate.types import TopicPartition
 
-MARKS = TopicPartition("tidegate-frame-writes", 0)
-MARKS_TOPIC = TopicSpec(MARKS.topic, 1, {"cleanup.policy": "compact"})
 PLACE = ("partition", "offset")
-
-
-class Mark(msgspec.Struct, frozen=True):
-    """Whose mark it is, and which part of the work it stands for."""
-
-    owner: str
-    number: int
+SENT_BYTES_PER_SECOND = 1 << 20
+"""A transaction may stay open for as long as it takes to send what was kept at this pace, which is slow."""
+_log = logging.getLogger("tidegate")
 
 
 def write_topic(
@@ -76,8 +87,9 @@ def write_topic(
     the column, else now.
 
     A batch frame is written on return. Each Spark task is one transaction, and a task that Spark runs again
-    writes nothing twice. The call as a whole is not one transaction: when it fails, some tasks may have
-    written, and calling it again writes their rows again.
+    writes nothing twice, nor does one that wakes up when the call has ended. The call as a whole
+    is not one transaction: when it fails, some tasks may have written, and calling it again writes their rows
+    again.
 
     A streaming frame gives its running query. Each micro-batch is one transaction by one task, and is written
     exactly once as long as the query keeps its `checkpoint` (without one, a new start begins anew and writes
@@ -139,16 +151,18 @@ def written_columns(frame: DataFrame, spec: Shipped, *, place: bool = False) -> 
 
 
 def _write_batch(frame: DataFrame, spec: Shipped) -> None:
-    owner = uuid4().hex
+    owner, clock = uuid4().hex, SystemClock()
+    with closing(spec.open()) as log:
+        open_call(log, owner, clock.now())
     try:
         frame.mapInArrow(partial(_write_task, spec.as_text(), owner), "number long").collect()
     finally:
-        # Whatever Spark has cut into tasks: marks are few, and those of this call are no longer asked for.
-        with closing(spec.open()) as log:
-            mine = [key for key in _marks(log) if key.owner == owner]
-            if mine:
-                now = SystemClock().now()
-                log.append(MARKS, to_batch([Row(msgspec.json.encode(key), None, now) for key in mine]))
+        try:
+            with closing(spec.open()) as log:
+                close_call(log, owner, clock.now())
+        except LogError as error:
+            # All that is written stays written once, so a call that did its work does not fail here.
+            _log.warning("the marks of a write to %r stay until a later call: %s", spec.topic, error)
 
 
 def _start(
@@ -177,41 +191,82 @@ def _start(
 
 
 def _write_task(text: str, owner: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On the executor: one task of a batch."""
+    """On the executor: one attempt of one task of a batch."""
     context = TaskContext.get()
     number = context.partitionId() if context is not None else 0
-    yield from _write(text, f"{owner}.{number}", Mark(owner, number), 0, batches)
+    begun = Mark(owner, number, "begun", uuid4().hex)
+    yield from _write(text, writer_id(owner, number), Mark(owner, number), 0, batches, begun)
 
 
 def _write_micro_batch(
     text: str, query: str, number: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On the executor: the one task of a micro-batch."""
-    yield from _write(text, query, Mark(query, 0), number, batches)
+    yield from _write(text, f"tidegate.frames.{query}", Mark(query, 0), number, batches)
 
 
 def _write(
-    text: str, writer_id: str, mark: Mark, number: int, batches: Iterator[pa.RecordBatch]
+    text: str,
+    writer: str,
+    mark: Mark,
+    number: int,
+    batches: Iterator[pa.RecordBatch],
+    begun: Mark | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The steps above, for rows that are marked by a number that rises."""
-    first = next((batch for batch in batches if batch.num_rows), None)
+    filled = (batch for batch in batches if batch.num_rows)
+    reach("frames.1")
+    first = next(filled, None)
     if first is None:
         return
-    spec = Shipped.of_text(text)
-    with closing(spec.open()) as log, closing(log.writer(f"tidegate.frames.{writer_id}")) as writer:
-        if _marks(log).get(mark, -1) >= number:
-            return
-        rows, info, router = FrameRows(spec, SystemClock()), log.describe(spec.topic), Router(log)
-        for batch in chain([first], batches):
-            found: dict[TopicPartition, list[Row]] = {}
-            for row in rows.records(batch):
-                found.setdefault(router.route(info, row.key), []).append(row)
-            for partition, records in found.items():
-                writer.append(partition, to_batch(records))
-        now = SystemClock().now()
-        writer.append(MARKS, to_batch([Row(msgspec.json.encode(mark), str(number).encode(), now)]))
-        writer.commit()
+    spec, clock = Shipped.of_text(text), SystemClock()
+    with closing(spec.open()) as log, Spool() as spool:
+        _keep(spec, log, chain([first], filled), spool)
+        reach("frames.2")
+        if begun is not None:
+            put_marks(log, [row_of(begun, b"", clock.now())])
+        reach("frames.3")
+        patience = spool.bytes / SENT_BYTES_PER_SECOND
+        with closing(log.writer(writer, open_seconds=patience)) as opened:
+            reach("frames.4")
+            if not _is_due(log, spec.topic, mark, number, begun):
+                return
+            reach("frames.5")
+            for partition, batch in spool.batches():
+                opened.append(partition, batch)
+            reach("frames.6")
+            rows = [row_of(mark, str(number).encode(), clock.now())]
+            if begun is not None:
+                rows.append(row_of(begun, None, clock.now()))
+            opened.append(MARKS, to_batch(rows))
+            reach("frames.7")
+            opened.commit()
     yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["number"])
+
+
+def _keep(spec: Shipped, log: Log, batches: Iterable[pa.RecordBatch], spool: Spool) -> None:
+    """Step 1."""
+    rows, info, router = FrameRows(spec, SystemClock()), log.describe(spec.topic), Router(log)
+    for batch in batches:
+        found: dict[TopicPartition, list[Row]] = {}
+        for row in rows.records(batch):
+            found.setdefault(router.route(info, row.key), []).append(row)
+        for partition, records in found.items():
+            spool.add(partition, to_batch(records))
+
+
+def _is_due(log: Log, topic: str, mark: Mark, number: int, begun: Mark | None) -> bool:
+    """Step 4: whether the rows are to be written. An attempt that ends here takes back that it has begun."""
+    marks = read_marks(log)
+    open_now = begun is None or is_open(marks, mark.owner)
+    written = mark in marks and int(marks[mark].value) >= number
+    if open_now and not written:
+        return True
+    if begun is not None:
+        put_marks(log, [row_of(begun, None, SystemClock().now())])
+    if not open_now:
+        raise call_ended(topic)
+    return False
 
 
 class FrameRows:
@@ -241,17 +296,3 @@ class FrameRows:
             return [now] * count
         millis = column.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
         return [now if time is None else time for time in millis]
-
-
-def _marks(log: Log) -> dict[Mark, int]:
-    """The marks of all that is committed: open your writer first, as `read_to_end` says."""
-    found: dict[Mark, int] = {}
-    start = Offset(log.describe(MARKS.topic).starts[0])
-    for fetched in read_to_end(log, {MARKS: start}):
-        keys, values = fetched.batch.column(2).to_pylist(), fetched.batch.column(3).to_pylist()
-        for key, value in zip(keys, values, strict=True):
-            mark = msgspec.json.decode(key, type=Mark)
-            found.pop(mark, None)
-            if value is not None:
-                found[mark] = int(value)
-    return found

@@ -84,8 +84,8 @@ class KafkaLog:
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> KafkaReader:
         return KafkaReader(self._clients.consumer(), positions, self._bounds, self._topics.identify)
 
-    def writer(self, writer_id: str) -> KafkaWriter:
-        return KafkaWriter(self._clients, self._topics, self._clock, writer_id)
+    def writer(self, writer_id: str, *, open_seconds: float | None = None) -> KafkaWriter:
+        return KafkaWriter(self._clients, self._topics, self._clock, writer_id, open_seconds or 0.0)
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
         info = self._topics.checked(partition.topic)

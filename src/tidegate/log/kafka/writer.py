@@ -25,6 +25,8 @@ from tidegate.types import Offset, TopicPartition
 T = TypeVar("T")
 
 TRANSACTION_MS = 10_000
+LONGEST_TRANSACTION_MS = 900_000
+"""What brokers take unless `transaction.max.timeout.ms` is set there."""
 OPEN_SECONDS = 60.0
 TRY_SECONDS = 1.0
 ABORT_SECONDS = 5.0
@@ -50,7 +52,9 @@ class KafkaWriter:
     they are.
     """
 
-    def __init__(self, clients: Clients, topics: Topics, clock: Clock, writer_id: str) -> None:
+    def __init__(
+        self, clients: Clients, topics: Topics, clock: Clock, writer_id: str, open_seconds: float = 0.0
+    ) -> None:
         self._topics = topics
         self._clock = clock
         self._id = writer_id
@@ -58,10 +62,11 @@ class KafkaWriter:
         self._touched: set[TopicPartition] = set()
         self._refused: KafkaError | None = None
         self._refused_by = ""
-        settings = {**DEFAULTS, "transactional.id": writer_id}
+        limit = min(TRANSACTION_MS + int(1000 * open_seconds), LONGEST_TRANSACTION_MS)
+        settings = {**DEFAULTS, "transaction.timeout.ms": limit, "transactional.id": writer_id}
         self._producer: Producer = clients.producer(settings)
         # After the transaction's own time the broker has decided, and a new writer learns how.
-        self._patience = 2 * clients.producer_setting("transaction.timeout.ms", TRANSACTION_MS) / 1000
+        self._patience = 2 * clients.producer_setting("transaction.timeout.ms", limit) / 1000
         self._status = Status.IDLE
         self._insist(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
 

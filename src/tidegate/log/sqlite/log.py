@@ -103,7 +103,12 @@ class SqliteLog:
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
         return SqliteReader(self._database, self._catalog, positions)
 
-    def writer(self, writer_id: str) -> SqliteWriter:
+    def writer(
+        self,
+        writer_id: str,
+        *,
+        open_seconds: float | None = None,  # noqa: ARG002 - nothing ends a transaction whose process lives
+    ) -> SqliteWriter:
         self._start_upkeep()
         return SqliteWriter(self._database, self._catalog, self._clock, writer_id, self._spill_bytes)
 

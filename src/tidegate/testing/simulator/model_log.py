@@ -120,7 +120,12 @@ class ModelLog:
     def truth(self, positions: Mapping[TopicPartition, Offset]) -> ModelFollower:
         return ModelFollower(self, positions)
 
-    def writer(self, writer_id: str) -> ModelWriter:
+    def writer(
+        self,
+        writer_id: str,
+        *,
+        open_seconds: float | None = None,  # noqa: ARG002
+    ) -> ModelWriter:
         return ModelWriter(self, writer_id)
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:

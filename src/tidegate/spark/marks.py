@@ -1,0 +1,126 @@
+"""What is known of writes by Spark: a compacted topic of marks beside the topics that are written.
+
+    call     a batch call, by its owner: "open" or "closed". No mark is as good as "closed"
+    begun    an attempt of a task that may hold the task's writer; the attempt removes it when it ends
+    written  a task of a call, or a streaming query with its last micro-batch, is committed
+
+An attempt that stalls on a lost executor may wake when its call has long ended and its marks are gone. So a
+call is open only while its mark is there, and it ends in this order: 1 mark it closed; 2 open, and so fence,
+the writer of each attempt that has begun and not ended; 3 remove its marks. An attempt that opens its writer
+after step 2 finds the call closed, or no call at all; one that opened it before can commit nothing any more.
+If the end itself fails half-way the marks of what is written are still there, and nothing is written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tidegate.errors import LogError
+from tidegate.faultpoints import reach
+from tidegate.log.protocol import Log
+from tidegate.log.reads import read_to_end
+from tidegate.log.records import Row, to_batch
+from tidegate.log.topic import TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+MARKS = TopicPartition("tidegate-frame-writes", 0)
+MARKS_TOPIC = TopicSpec(MARKS.topic, 1, {"cleanup.policy": "compact"})
+OPEN, CLOSED = b"open", b"closed"
+STALE_MS = 7 * 24 * 3600 * 1000
+"""A call whose driver was killed leaves its marks behind; the next call that ends later than this takes
+them away, and so closes it."""
+FENCED_AT_ONCE = 8
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whose mark it is, and which part of the work it stands for."""
+
+    owner: str
+    number: int
+    kind: Literal["written", "call", "begun"] = "written"
+    attempt: str = ""
+
+
+class Told(NamedTuple):
+    """The newest value of a mark, and when it was written."""
+
+    value: bytes
+    time: int
+
+
+def read_marks(log: Log) -> dict[Mark, Told]:
+    """The marks of all that is committed: open your writer first, as `read_to_end` says."""
+    found: dict[Mark, Told] = {}
+    start = Offset(log.describe(MARKS.topic).starts[0])
+    for fetched in read_to_end(log, {MARKS: start}):
+        times, keys, values = (fetched.batch.column(number).to_pylist() for number in (1, 2, 3))
+        for time, key, value in zip(times, keys, values, strict=True):
+            mark = msgspec.json.decode(key, type=Mark)
+            found.pop(mark, None)
+            if value is not None:
+                found[mark] = Told(value, time)
+    return found
+
+
+def row_of(mark: Mark, value: bytes | None, now: int) -> Row:
+    """A mark as a record; no value removes it."""
+    return Row(msgspec.json.encode(mark), value, now)
+
+
+def put_marks(log: Log, rows: Iterable[Row]) -> None:
+    """Write marks outside of any transaction."""
+    listed = list(rows)
+    if listed:
+        log.append(MARKS, to_batch(listed))
+
+
+def writer_id(owner: str, number: int) -> str:
+    """The writer of one task of a call."""
+    return f"tidegate.frames.{owner}.{number}"
+
+
+def open_call(log: Log, owner: str, now: int) -> None:
+    """From now on tasks of this call may write."""
+    put_marks(log, [row_of(Mark(owner, 0, "call"), OPEN, now)])
+
+
+def is_open(marks: dict[Mark, Told], owner: str) -> bool:
+    """Whether tasks of this call may write."""
+    told = marks.get(Mark(owner, 0, "call"))
+    return told is not None and told.value == OPEN
+
+
+def close_call(log: Log, owner: str, now: int) -> None:
+    """The steps above, and the same for calls that nobody else will close."""
+    put_marks(log, [row_of(Mark(owner, 0, "call"), CLOSED, now)])
+    marks = read_marks(log)
+    stale = {
+        mark.owner for mark, told in marks.items() if mark.kind != "written" and told.time < now - STALE_MS
+    } - {owner}
+    put_marks(log, [row_of(Mark(one, 0, "call"), CLOSED, now) for one in stale])
+    ending = {owner, *stale}
+    mine = [mark for mark in marks if mark.owner in ending]
+    reach("frames.close.2")
+    begun = {writer_id(mark.owner, mark.number) for mark in mine if mark.kind == "begun"}
+    with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
+        list(pool.map(partial(_fence, log), begun))
+    reach("frames.close.3")
+    put_marks(log, [row_of(mark, None, now) for mark in {*mine, Mark(owner, 0, "call")}])
+
+
+def call_ended(topic: str) -> LogError:
+    """For an attempt that comes too late."""
+    return LogError(
+        "call-ended",
+        f"the write_topic call to {topic!r} that this task belongs to has ended; nothing is written",
+        "nothing: another attempt wrote these rows, or the call failed and told its caller",
+    )
+
+
+def _fence(log: Log, writer: str) -> None:
+    log.writer(writer).close()

@@ -1,0 +1,59 @@
+"""Records that wait until Spark has computed all of a task.
+
+A transaction must not stay open while somebody else computes: Kafka aborts it after ten seconds. So the
+records of a task are first encoded and kept, in memory up to some MiB and then in a temporary file, and the
+transaction opens when all of them are there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.log.records import APPEND_SCHEMA
+from tidegate.types import TopicPartition
+
+MEMORY_BYTES = 8 << 20
+_PLACE = b"place"
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class Spool:
+    """Batches of records by partition, in the order in which they came."""
+
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._file: Any = tempfile.SpooledTemporaryFile(memory_bytes, prefix="tidegate-frame-")  # noqa: SIM115
+        self._writer = pa.ipc.new_stream(self._file, APPEND_SCHEMA, options=_COMPRESSED)
+        self.bytes = 0
+        """How much there is, before compression."""
+
+    def add(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
+        """Keep a batch."""
+        place = f"{partition.partition} {partition.topic}"
+        self._writer.write_batch(batch, custom_metadata={_PLACE: place})
+        self.bytes += batch.nbytes
+
+    def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """All that was kept, one batch in memory at a time. Nothing can be added any more."""
+        self._writer.close()
+        self._file.seek(0)
+        reader = pa.ipc.open_stream(self._file)
+        while True:
+            try:
+                batch, metadata = reader.read_next_batch_with_custom_metadata()
+            except StopIteration:
+                return
+            number, _, topic = metadata[_PLACE].decode().partition(" ")
+            yield TopicPartition(topic, int(number)), batch
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
