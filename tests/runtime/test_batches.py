@@ -20,6 +20,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.batch import batch_steps
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.start import prepare
 from tidegate.testing.driver import Driver
 from tidegate.types import TopicPartition
@@ -124,6 +125,8 @@ def test_these_topologies_do_run_in_batches(declare: Callable[[App], None]) -> N
     topology = app.build()
 
     class Host:
+        null_values = NullValues()
+
         def store(self, builder: Any) -> Any:
             return builder
 

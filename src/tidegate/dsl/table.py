@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from tidegate.dsl.plan import Plan
-from tidegate.dsl.types_of import UNKNOWN, returned_by
+from tidegate.dsl.types_of import UNKNOWN, returned_by, without_none
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.stores import key_value
@@ -54,13 +54,14 @@ class Table(Generic[K, V]):
     def group_by(
         self,
         name: str,
-        function: Callable[[V], K2],
+        function: Callable[[V], K2 | None],
         *,
         key: type[K2] | Serde[K2] | None = None,
         partitions: int | None = None,
     ) -> GroupedTable[K2, V]:
-        """The rows by another key, to be aggregated: through the topic `<app>-<name>-repartition`."""
-        known = returned_by(function)
+        """The rows by another key, to be aggregated: through the topic `<app>-<name>-repartition`. A row for
+        which the function returns None is in no group."""
+        known = without_none(returned_by(function))
         declared: Any = key if key is not None else (str if known is UNKNOWN else known)
         node = self._plan.add(
             Kind.TABLE_GROUP,

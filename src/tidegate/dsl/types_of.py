@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -25,6 +26,14 @@ def elements_of(iterable: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments:
         return arguments[0]
     return UNKNOWN
+
+
+def without_none(hint: Any) -> Any:
+    """`str` of `str | None`; any other type as it is."""
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint
+    rest = [one for one in typing.get_args(hint) if one is not type(None)]
+    return rest[0] if len(rest) == 1 else hint
 
 
 def arguments_of(function: Callable[..., Any], parameter: int, generic: type) -> tuple[Any, ...] | None:

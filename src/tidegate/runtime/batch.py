@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tidegate.errors import StateError
 from tidegate.runtime.change import Change
 from tidegate.runtime.columns import Changes, Columns, Groups, Keys, grouped
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.stateful_steps import aggregation
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
@@ -40,6 +41,9 @@ Step = Callable[[Columns], Columns]
 
 class BatchHost(Protocol):
     """What batch steps need of their task."""
+
+    @property
+    def null_values(self) -> NullValues: ...
 
     def store(self, builder: StoreBuilder[Any]) -> Any: ...
 
@@ -117,6 +121,7 @@ def _aggregate(node: Node, host: BatchHost) -> Step:
     counting = node.options["built_in"] == "count"
 
     def aggregate(columns: Columns) -> Columns:
+        columns = _with_values(columns, host.null_values)
         if not len(columns):
             return columns.with_values(Changes([], []))
         keys, groups = _by_key(node, columns, builder)
@@ -129,6 +134,16 @@ def _aggregate(node: Node, host: BatchHost) -> Step:
         return columns.with_values(changes)
 
     return aggregate
+
+
+def _with_values(columns: Columns, ignored: NullValues) -> Columns:
+    """Without the records that have no value; those are counted."""
+    values = columns.listed()
+    if all(value is not None for value in values):
+        return columns
+    kept = [index for index, value in enumerate(values) if value is not None]
+    ignored.count += len(columns) - len(kept)
+    return columns.take(kept, [values[index] for index in kept])
 
 
 def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:

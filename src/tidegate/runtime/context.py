@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from tidegate.errors import StateError, UserCodeError
 from tidegate.record import Record
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.timers import Timer
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
@@ -27,6 +28,9 @@ class Host(Protocol):
 
     @property
     def replaying(self) -> bool: ...
+
+    @property
+    def null_values(self) -> NullValues: ...
 
     def now(self) -> int: ...
 

@@ -9,6 +9,7 @@ from tidegate.gate.formats import Held
 from tidegate.log.positions import Position, TaskId
 from tidegate.record import Record
 from tidegate.runtime.merge import RawRecord
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.on_error import by_the_record, dead_letter_headers
 from tidegate.runtime.origin import origin_header
 from tidegate.runtime.outputs import Outputs
@@ -28,6 +29,7 @@ class Sender:
 
     def __init__(self, setting: Setting, task: TaskId, moment: Moment) -> None:
         self.outputs = Outputs(task.partition)
+        self.null_values = NullValues()
         self.name = str(task)
         self.record: RawRecord | None = None
         self.place = NOWHERE
@@ -129,10 +131,12 @@ class Sender:
         """From here on what is sent can be taken back."""
         self._sequence_before = self._sequence
         self.outputs.begin_record()
+        self.null_values.begin_record()
 
     def take_back(self) -> None:
         self._sequence = self._sequence_before
         self.outputs.take_back()
+        self.null_values.take_back()
 
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1

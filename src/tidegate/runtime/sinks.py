@@ -41,16 +41,17 @@ def internal_sink(chain: Chain, node: Node) -> Handler:
         emit(node, key, None if record.value is None else value_serde.encode(record.value), record)
 
     def grouped(record: R) -> None:
+        """A row whose group is None is in no group; the one that it was in gives it back."""
         old, new = record.value
         before = None if old is None else function(old)
         after = None if new is None else function(new)
-        if old is not None and new is not None and before == after:
+        if before is not None and before == after:
             changes = [(after, Change(old, new))]
         else:
-            changes = [(before, Change(old, None))] if old is not None else []
-            changes += [(after, Change(None, new))] if new is not None else []
+            changes = [(before, Change(old, None)), (after, Change(None, new))]
         for key, change in changes:
-            emit(node, key_serde.encode(needed(node, key)), encode_change(value_serde, change), record)
+            if key is not None:
+                emit(node, key_serde.encode(key), encode_change(value_serde, change), record)
 
     return plain if node.kind is Kind.REPARTITION else grouped
 

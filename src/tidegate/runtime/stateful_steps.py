@@ -13,10 +13,13 @@ from tidegate.topology.node import Node
 
 def aggregate(chain: Chain, node: Node) -> Handler:
     store, forward = chain.host.store(node.stores[0]), chain.forward(node)
-    step = aggregation(node)
+    step, ignored = aggregation(node), chain.host.null_values
     get, put = store.get, store.put
 
     def handle(record: R) -> None:
+        if record.value is None:
+            ignored.count += 1
+            return
         key = needed(node, record.key)
         old = get(key)
         new = step(old, record.value)
@@ -48,9 +51,13 @@ def join(chain: Chain, node: Node, parent: int) -> Handler:
         return _ignore
     getter = chain.getter(chain.topology.nodes[node.parents[1]])
     function, forward, left = node.functions["function"], chain.forward(node), node.options["left"]
+    ignored = chain.host.null_values
 
     def handle(record: R) -> None:
-        other = getter(needed(node, record.key))
+        if record.value is None:
+            ignored.count += 1
+            return
+        other = None if left and record.key is None else getter(needed(node, record.key))
         if other is not None or left:
             forward(record.with_value(function(record.value, other)))
 

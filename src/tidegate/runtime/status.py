@@ -77,6 +77,8 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     batches_taken_apart: int = 0
     """Batches that failed as a whole and were processed record by record, since the tasks were opened."""
     gates: dict[str, GateNumbers] = {}
+    null_values: int = 0
+    """Records that aggregates and joins ignored because they have no value, since the job began."""
 
 
 class _Trouble(msgspec.Struct, frozen=True):

@@ -82,6 +82,7 @@ class StreamTask:
         self._ends = ends
         self.keep = state.end_record
         self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers
+        self.null_values = sender.null_values
         self._clockwork = Clockwork(task)
         self._at: Standing | None = None
         self.next: dict[TopicPartition, int] = {}

@@ -12,6 +12,7 @@ from tidegate.log.records import APPEND_SCHEMA, Headers, header_column
 from tidegate.runtime.batch import Step, batch_steps
 from tidegate.runtime.columns import Columns
 from tidegate.runtime.merge import raw_records
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.origin import (
     ORIGIN,
     only_ours,
@@ -32,6 +33,9 @@ from tidegate.types import TopicPartition
 
 class Host(Protocol):
     """What the path needs of its task."""
+
+    @property
+    def null_values(self) -> NullValues: ...
 
     def store(self, builder: StoreBuilder[Any]) -> Any: ...
 
@@ -87,6 +91,10 @@ class WholeBatches:
         return self._batch.stream_times[-1].as_py(), self._batch.timestamps[-1].as_py()
 
     # --- what the steps see (BatchHost) ---------------------------------------------------------------
+
+    @property
+    def null_values(self) -> NullValues:
+        return self._host.null_values
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
         return self._host.store(builder)

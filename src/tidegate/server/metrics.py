@@ -90,8 +90,11 @@ class _Slots:
         self._rate = Family("tidegate_records_per_second", "gauge", "Records that a slot processes now.")
         self._lag = Family("tidegate_lag_records", "gauge", "Records that a slot has before it.")
         self._skipped = Family("tidegate_skipped_total", "counter", "Records that were skipped or put aside.")
+        self._nulls = Family(
+            "tidegate_null_values_total", "counter", "Records without a value that a step ignored."
+        )
         self._tasks = Family("tidegate_tasks", "gauge", "Stream tasks of a slot.")
-        self.all = [self._records, self._rate, self._lag, self._skipped, self._tasks]
+        self.all = [self._records, self._rate, self._lag, self._skipped, self._nulls, self._tasks]
 
     def take(self, app: str, numbers: dict[int, Numbers]) -> None:
         for slot, told in sorted(numbers.items()):
@@ -101,6 +104,7 @@ class _Slots:
                 (self._rate, told.per_second),
                 (self._lag, told.lag),
                 (self._skipped, told.skipped),
+                (self._nulls, told.null_values),
             ):
                 family.samples.append((labels, value))
             for state in ("running", "restoring"):
