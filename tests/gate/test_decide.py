@@ -31,6 +31,7 @@ STATUSES = [
         for state, epoch, end, cause in product(STATES, EPOCHS, ENDS, CAUSES)
     ),
     *(InForce("ACTIVE", epoch, 0, cause="expiry") for epoch in EPOCHS),
+    *(InForce("PAUSED", 3, 0, earlier=earlier) for earlier in ((0,), (1,), (0, 2))),
 ]
 
 
@@ -49,7 +50,7 @@ def test_a_key_is_held_by_its_own_pause_or_by_everyone_s_unless_it_was_freed_lat
         freed = (
             own is not None
             and own.state == "ACTIVE"
-            and own.cause != "expiry"
+            and own.cause == "status"
             and everyone is not None
             and own.epoch >= everyone.epoch
         )
@@ -67,7 +68,8 @@ def test_a_wish_counts_if_it_is_newer(own: InForce | None) -> None:
         if own is not None and own.epoch >= epoch:
             assert found is Outcome.STALE
         else:
-            assert found == InForce(state, epoch, NOW, "bob", "now", 7, "status")
+            earlier = () if own is None else (*own.earlier, own.epoch)
+            assert found == InForce(state, epoch, NOW, "bob", "now", 7, "status", earlier)
 
 
 @pytest.mark.parametrize("own", STATUSES)
@@ -78,10 +80,10 @@ def test_a_trigger_ends_the_pause_of_its_epoch_and_no_other(own: InForce | None)
             assert found is Outcome.BAD, "there is no such status"
         elif epoch >= read:
             assert found is Outcome.NOT_YET
-        elif own is None or own.epoch < epoch:
+        elif own is None or epoch not in (own.epoch, *own.earlier):
             assert found is Outcome.BAD, "the status of that offset was another key's"
         elif own.epoch == epoch and own.state == "PAUSED":
-            assert found == InForce("ACTIVE", epoch, NOW, "bob", "now", None, "trigger")
+            assert found == InForce("ACTIVE", epoch, NOW, "bob", "now", None, "trigger", own.earlier)
         else:
             assert found is Outcome.STALE
 
@@ -94,6 +96,6 @@ def test_time_ends_a_pause_once(own: InForce | None) -> None:
         return
     assert own.state == "PAUSED"
     assert not lasts(own)
-    assert found == InForce("ACTIVE", own.epoch, NOW, own.actor, own.reason, None, "expiry")
+    assert found == InForce("ACTIVE", own.epoch, NOW, own.actor, own.reason, None, "expiry", own.earlier)
     assert isinstance(found, InForce)
     assert decide(Known(found), Tick(), NOW + 1000) is Outcome.NOTHING

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gate.app import COUNTS, EVENTS, PASSED, gated
@@ -23,13 +24,14 @@ sends = st.tuples(st.just("send"), keys, st.integers(1, 5))
 pauses = st.tuples(st.just("pause"), keys, st.sampled_from([None, None, 5, 50]))
 resumes = st.tuples(st.just("resume"), keys, st.none())
 triggers = st.tuples(st.just("trigger"), keys, st.integers(0, 2))
+strays = st.tuples(st.just("stray"), keys, st.integers(0, 20))
 everyone = st.tuples(st.just("everyone"), st.booleans(), st.none())
 rest = st.one_of(
     st.tuples(st.just("advance"), st.sampled_from([5, 60]), st.none()),
     st.tuples(st.just("crash"), st.sampled_from(POINTS), st.booleans()),
     st.tuples(st.sampled_from(["move", "stop"]), st.none(), st.none()),
 )
-ops = st.one_of(sends, sends, pauses, pauses, resumes, triggers, triggers, everyone, rest)
+ops = st.one_of(sends, sends, pauses, pauses, resumes, triggers, triggers, strays, everyone, rest)
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Model:
     passed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     epochs: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     triggers: list[tuple[str, int]] = field(default_factory=list)
+    refused: list[tuple[str, int]] = field(default_factory=list)
 
     def is_held(self, key: str) -> bool:
         own, everyone = self.own.get(key), self.everyone.get(partition_of(key))
@@ -65,9 +68,11 @@ class Model:
     def run(self, now: int) -> None:
         """All wishes are in, then triggers; then what waits goes, if it may, and what was sent."""
         for key, epoch in self.triggers:
-            own = self.own[key]
-            if own.paused and own.epoch == epoch:
-                self.own[key] = Wished(False, epoch)
+            own = self.own.get(key)
+            if own is None or epoch not in self.epochs[key]:
+                self.refused.append((key, epoch))
+            elif own.paused and own.epoch == epoch:
+                self.own[key] = Wished(False, epoch, explicit=False)
         self.triggers.clear()
         for wished in [*self.own.values(), *self.everyone.values()]:
             if wished.paused and wished.expires_at is not None and wished.expires_at <= now:
@@ -117,6 +122,11 @@ class Run:
             self.gate.trigger(key, epoch)
             self.model.triggers.append((key, epoch))
 
+    def stray(self, key: str, epoch: int) -> None:
+        """For an offset that may be a status of another key, of no key, or not there."""
+        self.gate.trigger(key, epoch)
+        self.model.triggers.append((key, epoch))
+
     def everyone(self, paused: bool, _: None) -> None:
         command = self.gate.pause_everyone if paused else self.gate.resume_everyone
         for partition, epoch in command().items():
@@ -165,7 +175,11 @@ class Run:
             store = self.driver.store(name)
             assert store.partitions == store.changelogs
         assert self.driver.store("door-held").contents == {}
-        assert not self.driver.dead_letters()
+        letters = [
+            ((letter.key or b"").decode(), msgspec.json.decode(letter.value or b"")["epoch"])
+            for letter in self.driver.dead_letters()
+        ]
+        assert sorted(letters) == sorted(self.model.refused)
 
 
 @settings(max_examples=1000 if os.environ.get("TIDEGATE_SOAK") else 50)

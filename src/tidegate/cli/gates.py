@@ -257,7 +257,7 @@ def _key_told(one: KeyState) -> dict[str, Any]:
 
 
 def _told(status: InForce) -> dict[str, Any]:
-    return {name: getattr(status, name) for name in InForce.__struct_fields__}
+    return status.shown()
 
 
 def _key_row(one: KeyState) -> tuple[str, ...]:

@@ -74,10 +74,9 @@ class Commander:
         return Commanded(epochs)
 
     def _write(self, key: bytes, wish: Wish) -> Commanded:
-        if not key or len(key) > LONGEST_KEY:
-            raise ConfigError("bad-key", f"a key of {len(key)} bytes", f"give 1 to {LONGEST_KEY} bytes")
         if key == EVERYONE:
             raise ConfigError("bad-key", "this key stands for everyone", "pause the whole gate instead")
+        check_key(key)
         number = self.partition_of(key)
         return Commanded({number: self._append(number, key, wish)})
 
@@ -88,3 +87,9 @@ class Commander:
             )
         row = Row(key, msgspec.json.encode(wish), self._clock.now())
         return int(self._log.append(TopicPartition(self._gate.status, number), to_batch([row])))
+
+
+def check_key(key: bytes) -> None:
+    """A key that can be paused on its own. ConfigError `bad-key`: the empty one, and those above 1 MiB."""
+    if not key or len(key) > LONGEST_KEY:
+        raise ConfigError("bad-key", f"a key of {len(key)} bytes", f"give 1 to {LONGEST_KEY} bytes")

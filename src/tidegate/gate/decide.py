@@ -7,14 +7,16 @@
 | a wish at an epoch     | an epoch at least as new                     | ignored, and counted       |
 |                        | else                                         | in force                   |
 | a trigger for an epoch | the status partition was not read that far   | waits; beyond its end: bad |
-|                        | a newer epoch, or the key is active          | ignored, and counted       |
 |                        | that very epoch, paused                      | in force: ACTIVE           |
-|                        | an older epoch: it was never one of this key | bad                        |
+|                        | that very epoch, active; or an earlier one   | ignored, and counted       |
+|                        | it was never one of this key                 | bad                        |
 | the time               | a pause whose time is over                   | in force: ACTIVE           |
 
+Of each key the last 64 epochs are remembered; what is older than all of these counts as an earlier one.
+
 A key is held while its own wish is PAUSED, or while everyone is paused, unless its own ACTIVE is newer than
-that: a pause that ended by itself is no such wish. Whoever resumes everyone ends that pause only: a key that
-was paused on its own stays so.
+that. Only a status exempts a key from a gate-wide pause: a trigger and an expiry end the key's own pause and
+no other. Whoever resumes everyone ends that pause only: a key that was paused on its own stays so.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.gate.formats import InForce, Trigger, Wish
+
+REMEMBERED = 64
+"""Epochs of a key, before the one in force."""
 
 
 class Outcome(Enum):
@@ -73,7 +78,7 @@ class Tick:
     """Time has passed."""
 
 
-def decide(known: Known, comes: Event | Wished | Triggered | Tick, now: int) -> Outcome | InForce:  # noqa: PLR0911
+def decide(known: Known, comes: Event | Wished | Triggered | Tick, now: int) -> Outcome | InForce:
     """What happens."""
     own = known.own
     match comes:
@@ -82,19 +87,34 @@ def decide(known: Known, comes: Event | Wished | Triggered | Tick, now: int) -> 
         case Wished(wish, epoch):
             if own is not None and own.epoch >= epoch:
                 return Outcome.STALE
-            return InForce(wish.state, epoch, now, wish.actor, wish.reason, wish.expires_at)
-        case Triggered(trigger, read, end) if trigger.epoch >= read:
-            return Outcome.NOT_YET if trigger.epoch < end else Outcome.BAD
-        case Triggered(trigger):
-            if own is None or own.epoch < trigger.epoch:
-                return Outcome.BAD
-            if own.epoch > trigger.epoch or own.state == "ACTIVE":
-                return Outcome.STALE
-            return InForce("ACTIVE", own.epoch, now, trigger.actor, trigger.reason, cause="trigger")
+            earlier = () if own is None else (*own.earlier, own.epoch)[-REMEMBERED:]
+            return InForce(
+                wish.state, epoch, now, wish.actor, wish.reason, wish.expires_at, "status", earlier
+            )
+        case Triggered():
+            return _triggered(own, comes, now)
         case Tick():
             if own is None or not is_over(own, now):
                 return Outcome.NOTHING
-            return InForce("ACTIVE", own.epoch, now, own.actor, own.reason, cause="expiry")
+            return InForce("ACTIVE", own.epoch, now, own.actor, own.reason, None, "expiry", own.earlier)
+
+
+def _triggered(own: InForce | None, comes: Triggered, now: int) -> Outcome | InForce:
+    trigger = comes.trigger
+    if trigger.epoch >= comes.read:
+        return Outcome.NOT_YET if trigger.epoch < comes.end else Outcome.BAD
+    if own is None or not _was_applied(own, trigger.epoch):
+        return Outcome.BAD
+    if own.epoch > trigger.epoch or own.state == "ACTIVE":
+        return Outcome.STALE
+    return InForce("ACTIVE", own.epoch, now, trigger.actor, trigger.reason, None, "trigger", own.earlier)
+
+
+def _was_applied(own: InForce, epoch: int) -> bool:
+    """Whether it is, or was, the epoch of a status of this key, as far as is remembered."""
+    if epoch == own.epoch or epoch in own.earlier:
+        return True
+    return len(own.earlier) == REMEMBERED and epoch < own.earlier[0]
 
 
 def is_held(known: Known, now: int) -> bool:
@@ -104,7 +124,7 @@ def is_held(known: Known, now: int) -> bool:
         return True
     if everyone is None or everyone.state == "ACTIVE" or is_over(everyone, now):
         return False
-    if own is None or own.state == "PAUSED" or own.cause == "expiry":
+    if own is None or own.state == "PAUSED" or own.cause != "status":
         return True
     return own.epoch < everyone.epoch
 

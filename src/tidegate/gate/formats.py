@@ -6,11 +6,12 @@ read them; docs/gates.md has them for other people. `version` is refused where i
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
 from tidegate.errors import SerdeError
+from tidegate.log.topic import LATEST_TIMESTAMP
 
 VERSION: Final = 1
 EVERYONE = b"\x00tidegate.everyone"
@@ -20,6 +21,8 @@ LONGEST_TEXT = 4096
 
 State = Literal["ACTIVE", "PAUSED"]
 Cause = Literal["status", "trigger", "expiry"]
+Millis = Annotated[int, msgspec.Meta(ge=0, le=LATEST_TIMESTAMP)]
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,7 +31,7 @@ class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State
     actor: str = ""
     reason: str = ""
-    expires_at: int | None = None
+    expires_at: Millis | None = None
     """Milliseconds since 1970, of a pause that ends by itself."""
     version: int = VERSION
 
@@ -36,7 +39,7 @@ class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
 class Trigger(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of the trigger topic: ends the pause of an epoch."""
 
-    epoch: int
+    epoch: Epoch
     actor: str = ""
     reason: str = ""
     version: int = VERSION
@@ -52,6 +55,12 @@ class InForce(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     reason: str = ""
     expires_at: int | None = None
     cause: Cause = "status"
+    earlier: tuple[int, ...] = ()
+    """Epochs of the statuses of this key that the gate applied before, the newest last."""
+
+    def shown(self) -> dict[str, Any]:
+        """What others see of it, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "earlier"}
 
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):

@@ -11,11 +11,14 @@ import msgspec
 
 from tidegate.errors import LogError, SerdeError, TidegateError
 from tidegate.gate.buffer import Buffer
+from tidegate.gate.commands import check_key
 from tidegate.gate.decide import Event, Known, Outcome, Tick, Triggered, Wished, decide, is_held
 from tidegate.gate.formats import EVERYONE, Audit, Held, InForce, Trigger, Wish, decode
+from tidegate.partitioner import partition_for
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
+from tidegate.types import TopicPartition
 
 if TYPE_CHECKING:
     from tidegate.runtime.merge import RawRecord
@@ -67,10 +70,11 @@ class Counts:
 class GateStep:
     """One gate in one task."""
 
-    def __init__(self, node: Node, host: GateHost, admitted: Node, audit: Node) -> None:
+    def __init__(self, node: Node, host: GateHost, admitted: Node, audit: Node, partitions: int) -> None:
         self.name = node.name
         self.counts = Counts()
         self._host = host
+        self._partitions = partitions
         self._admitted = admitted
         self._audit = audit
         self._max_held: int | None = node.options["max_held"]
@@ -136,6 +140,7 @@ class GateStep:
         """A record of the status topic. A row that was deleted wishes for nothing: ACTIVE."""
         if raw.key is None:
             raise SerdeError("null-key", "a wish without a key", "the key says which events are meant")
+        self._check(raw.key, raw.partition)
         wish = Wish("ACTIVE") if raw.value is None else decode(Wish, raw.value)
         own = self._status.get(raw.key)
         found = decide(Known(own), Wished(wish, raw.offset), self._host.now())
@@ -148,6 +153,7 @@ class GateStep:
             raise SerdeError(
                 "bad-command", "a trigger without a key or a value", "docs/gates.md has the format"
             )
+        self._check(raw.key, raw.partition)
         trigger = decode(Trigger, raw.value)
         own = self._status.get(raw.key)
         end = ask_end() if trigger.epoch >= read else read
@@ -157,11 +163,24 @@ class GateStep:
         if found is Outcome.BAD:
             raise SerdeError(
                 "bad-epoch",
-                f"a trigger for epoch {trigger.epoch}, which is none of this key",
+                f"a trigger for epoch {trigger.epoch}, which is no status of this key that was applied",
                 "the epoch is the offset that the status record was acknowledged with",
             )
         self._follow(raw.key, found)
         return True
+
+    def _check(self, key: bytes, at: TopicPartition) -> None:
+        """A command must be about a key that tools can name, and lie where the key's events are."""
+        if key == EVERYONE:
+            return
+        check_key(key)
+        home = partition_for(key, self._partitions)
+        if home != at.partition:
+            raise SerdeError(
+                "wrong-partition",
+                f"a record of partition {at.partition} for a key that belongs to partition {home}",
+                "use the partitioner of Kafka's Java client; in librdkafka: partitioner=murmur2_random",
+            )
 
     def _follow(self, key: bytes, found: Outcome | InForce) -> None:
         if isinstance(found, InForce):
@@ -176,8 +195,7 @@ class GateStep:
         self._undo.append(lambda: self._reset(key, before, everyone))
         self._remember(key, status)
         held = self._buffer.count if key == EVERYONE else self._buffer.held(key)
-        told = msgspec.structs.asdict(status)
-        audit = Audit(gate=self.name, everyone=key == EVERYONE, held=held, **told)
+        audit = Audit(gate=self.name, everyone=key == EVERYONE, held=held, **status.shown())
         value = msgspec.json.encode(audit)
         host.emit(self._audit, key, value, Record(key, value, status.at))
         if key == EVERYONE:

@@ -19,10 +19,11 @@ from tidegate.runtime.step import R
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Topology
+from tidegate.topology.manifest import GateEntry
 from tidegate.topology.node import Kind, Node
 from tidegate.types import TopicPartition
 
-_BAD = {"bad-command", "bad-epoch", "null-key"}
+_BAD = {"bad-command", "bad-epoch", "bad-key", "null-key", "wrong-partition"}
 
 
 class GateTask(Protocol):
@@ -85,8 +86,16 @@ class Gate:
 class Gates:
     """Of one task, in the order of the topology."""
 
-    def __init__(self, topology: Topology, task: GateTask, sender: Sender, generation: int) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        entries: Mapping[str, GateEntry],
+        task: GateTask,
+        sender: Sender,
+        generation: int,
+    ) -> None:
         self._topology = topology
+        self._entries = entries
         self._generation = generation
         self._task = task
         self._sender = sender
@@ -100,7 +109,8 @@ class Gates:
         children = self._topology.children(node.id)
         [admitted] = [child for child in children if child.kind is Kind.ADMITTED]
         [audit] = [child for child in children if child.kind is Kind.SINK]
-        step = GateStep(node, _Host(self._task, self._sender), admitted, audit)
+        host = _Host(self._task, self._sender)
+        step = GateStep(node, host, admitted, audit, self._entries[node.name].partitions)
         topics: Mapping[str, str] = node.options["topics"]
         number = self._task.partition
         status, trigger = TopicPartition(topics["status"], number), TopicPartition(topics["trigger"], number)

@@ -78,7 +78,7 @@ class StreamTask:
         self._subtopology = subtopology
         self._pinned = pinned
         self._sender = sender = Sender(setting, task, state.moment)
-        self.gates = Gates(setting.topology, self, sender, task.generation)
+        self.gates = Gates(setting.topology, setting.manifest.gates, self, sender, task.generation)
         self._ends = ends
         self.keep = state.end_record
         self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers

@@ -200,7 +200,7 @@ def _key_told(gate: str, one: KeyState, kind: Kind | None) -> dict[str, Any]:
 
 def told_status(status: InForce) -> dict[str, Any]:
     """What is in force, with names."""
-    return {name: getattr(status, name) for name in InForce.__struct_fields__}
+    return status.shown()
 
 
 def _event(number: int, event: Held, kind: Kind | None) -> dict[str, Any]:
