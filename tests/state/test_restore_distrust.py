@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tests.state.bench import APP, AT_EVERY_COMMIT, SELDOM, Bench
+from tests.state.bench import APP, AT_EVERY_COMMIT, PAGE_BY_PAGE, SELDOM, Bench
 from tests.state.faults import at
 from tests.state.lives import COUNTS
 
@@ -15,7 +17,8 @@ from tidegate.state.changelog import DELETE_RETENTION_MS, changelog_spec
 from tidegate.state.manager import Limits, Owner
 
 CHANGELOG = "shop-counts-changelog"
-FORGETFUL = COUNTS.with_changelog({"delete.retention.ms": "1000"})
+FORGETFUL = replace(COUNTS, config={"delete.retention.ms": "1000"})
+"""As if somebody had set that at the broker: `with_changelog` does not take so little."""
 
 
 def write(bench: Bench, host: str, rows: dict[str, int | None]) -> None:
@@ -135,6 +138,30 @@ def test_a_restore_that_outlasts_the_tombstones_starts_over(bench: Bench) -> Non
     back.restore.run()
     assert back.listener.discards() == {"counts": "its restore took too long"}
     assert back.rows(FORGETFUL) == {"kept": 2}
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_restore_that_outlasts_the_tombstones_twice_fails_by_name(bench: Bench) -> None:
+    task = bench.start(FORGETFUL, host="a")
+    for number in range(30):
+        task.put(FORGETFUL, f"key-{number}", number)
+        task.commit()
+    task.drop()
+    slow = bench.open(FORGETFUL, host="b", limits=PAGE_BY_PAGE)
+    turns = 0
+    with pytest.raises(StateError) as error:
+        while not slow.restore.turn():
+            bench.clock.advance(400)
+            turns += 1
+            assert turns < 50, "it starts over for ever"
+    assert error.value.code == "restore-too-slow"
+    assert "'counts'" in error.value.message
+    assert "500 ms" in error.value.message
+    assert CHANGELOG in error.value.hint
+    assert [event[3] for event in slow.listener.events if event[0] == "discard"] == [
+        "its restore took too long"
+    ]
+    assert bench.start(FORGETFUL, host="b").rows(FORGETFUL) == bench.fold(FORGETFUL), "a quicker one ends"
 
 
 def test_a_task_that_slept_after_reading_its_position_is_as_old_as_what_it_read(bench: Bench) -> None:

@@ -337,6 +337,16 @@ def test_a_changelog_setting_that_would_lose_rows_is_refused(setting: str) -> No
         stores.key_value("s", int).with_changelog({setting: "1"})
 
 
+@pytest.mark.parametrize("millis", ["0", "1000", "3599999"])
+def test_a_changelog_that_keeps_tombstones_for_less_than_an_hour_is_refused(millis: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        stores.key_value("s", int).with_changelog({"delete.retention.ms": millis})
+    assert error.value.code == "bad-changelog-config"
+    assert f"'s': delete.retention.ms = {millis}" in error.value.message
+    kept = stores.key_value("s", int).with_changelog({"delete.retention.ms": "3600000"})
+    assert kept.config == {"delete.retention.ms": "3600000"}
+
+
 def test_a_key_without_stable_bytes_is_refused() -> None:
     with pytest.raises(ConfigError) as error:
         stores.key_value("s", int, key=dict[str, int])

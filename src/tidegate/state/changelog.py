@@ -15,6 +15,8 @@ from tidegate.state.formats import Format
 from tidegate.state.protocol import RawRow
 
 DELETE_RETENTION_MS = 30 * 24 * 3600 * 1000
+LEAST_DELETE_RETENTION_MS = 3600 * 1000
+"""Half of it is the time that a restore may take, and that a folder may lie idle (docs/state.md)."""
 _OURS = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
@@ -27,7 +29,16 @@ def check_changelog_config(store: str, config: Mapping[str, str]) -> dict[str, s
                 f"store {store!r}: {name} of a changelog cannot be set, rows would be lost",
                 "leave it out; window and session stores expire by their own retention",
             )
-    return check_config(config)
+    checked = check_config(config)
+    kept = int(config.get("delete.retention.ms", DELETE_RETENTION_MS))
+    if kept < LEAST_DELETE_RETENTION_MS:
+        raise ConfigError(
+            "bad-changelog-config",
+            f"store {store!r}: delete.retention.ms = {kept} keeps tombstones for less than an hour; a restore"
+            " that takes longer than half of it cannot end",
+            f"set it to {LEAST_DELETE_RETENTION_MS} or more, or leave it out: {DELETE_RETENTION_MS}, 30 days",
+        )
+    return checked
 
 
 def changelog_spec(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +13,12 @@ from tidegate.faultpoints import reach
 from tidegate.log.positions import Position
 from tidegate.log.protocol import Fetched, Log, Reader
 from tidegate.state.changelog import to_rows
-from tidegate.state.environment import FORMAT as METADATA_FORMAT
-from tidegate.state.environment import Environment, Metadata, copy_environment, is_open_here
-from tidegate.state.folders import TaskFolder, claim, empty, remove_older
+from tidegate.state.environment import Metadata
+from tidegate.state.folders import TaskFolder, claim, remove_older
 from tidegate.state.gathered import Gathered
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, Status
+from tidegate.state.opening import attach, fill
 from tidegate.state.protocol import QuietListener, RestoreListener
 from tidegate.state.task_context import TaskContext
 from tidegate.state.trust import InLog, OnDisk, reason_to_discard
@@ -61,6 +60,7 @@ class Restore:
         self._targets: dict[TopicPartition, int] = {}
         self._limits: dict[str, int] = {}
         self._totals: dict[str, int] = {}
+        self._started_over: set[str] = set()
         self._gathered: dict[TopicPartition, Gathered] = {}
         self._stores = {partition: store for store, partition in manager.changelogs().items()}
         self._started = 0
@@ -81,8 +81,8 @@ class Restore:
         try:
             reach("restore.1")
             folder = claim(manager.home)
-            self._fill(folder)
-            metadata = self._attach(folder)
+            fill(folder)
+            metadata = attach(manager, folder, self._listener)
             reach("restore.2")
             changelogs = self._changelogs()
             self._open_users_stores()
@@ -148,64 +148,6 @@ class Restore:
             self._listener.on_suspended(store, partition.partition, self._totals.get(store, 0))
         self._close_reader()
         self._manager.drop()
-
-    # --- step 1 ---------------------------------------------------------------------------------------
-
-    def _fill(self, folder: TaskFolder) -> None:
-        """Copy what a live holder in another process committed; what cannot be copied is restored. An
-        environment that this process holds must not be opened again, so it is restored too."""
-        if folder.held is None or is_open_here(folder.held) or any(folder.path.iterdir()):
-            return
-        if not copy_environment(folder.held, folder.path):
-            empty(folder)
-
-    def _attach(self, folder: TaskFolder) -> Metadata | None:
-        """Open the environment; what is garbled or not this task's is thrown away first."""
-        manager = self._manager
-        environment, metadata, reason = self._opened(folder.path)
-        if environment is None:
-            for builder in manager.builders():
-                if builder.changelog and not builder.in_memory:
-                    self._listener.on_discard(builder.name, manager.owner.task.partition, reason)
-            empty(folder)
-            environment = self._environment(folder.path)
-        manager.attach(folder, environment)
-        return metadata
-
-    def _opened(self, path: Path) -> tuple[Environment | None, Metadata | None, str]:
-        """The environment with what it says of itself; or none, and why it cannot be continued."""
-        environment: Environment | None = None
-        try:
-            environment = self._environment(path)
-            metadata = environment.metadata()
-        except StateError as error:
-            if environment is not None:
-                environment.close()
-            if error.code not in ("corrupt-state", "bad-metadata"):
-                raise
-            return None, None, error.message
-        reason = self._foreign(metadata)
-        if reason is not None:
-            environment.close()
-            return None, None, reason
-        return environment, metadata, ""
-
-    def _environment(self, path: Path) -> Environment:
-        limits = self._manager.limits
-        databases = [name for builder in self._manager.builders() for name in builder.databases]
-        return Environment(path, databases, sync=limits.sync, max_map_bytes=limits.max_map_bytes)
-
-    def _foreign(self, metadata: Metadata | None) -> str | None:
-        owner = self._manager.owner
-        if metadata is None:
-            return None
-        if metadata.format != METADATA_FORMAT:
-            return f"it has format {metadata.format}"
-        if metadata.app != owner.app or metadata.task != owner.task:
-            return f"it belongs to {metadata.app} {metadata.task}"
-        if metadata.log != owner.log:
-            return "it was built from another log"
-        return None
 
     # --- step 2 ---------------------------------------------------------------------------------------
 
@@ -367,19 +309,31 @@ class Restore:
             self._progress = time.monotonic()
 
     def _check_age(self) -> None:
-        """A restore that takes so long that tombstones may have gone in front of it starts over."""
+        """A restore that takes so long that tombstones may have gone in front of it starts over; a second
+        time it would be no quicker, and fails."""
         manager, now = self._manager, self._manager.clock.now()
-        for partition in self._targets:
+        for partition, target in self._targets.items():
             store = self._stores[partition]
-            if now - manager.current_at[store] > self._limits[store] // 2:
-                self._listener.on_discard(store, partition.partition, "its restore took too long")
-                start = self._log.describe(partition.topic).starts[partition.partition]
-                manager.clear(store)
-                self._gathered.pop(partition, None)
-                manager.current_at[store] = now
-                manager.offsets[store] = min(start, self._targets[partition])
-                if self._reader is not None:
-                    self._reader.seek(partition, Offset(manager.offsets[store]))
+            limit = self._limits[store] // 2
+            if now - manager.current_at[store] <= limit:
+                continue
+            if store in self._started_over:
+                raise StateError(
+                    "restore-too-slow",
+                    f"store {store!r}: twice its restore from {partition} to offset {target} took longer than"
+                    f" {limit:,} ms, half of the topic's delete.retention.ms; at {manager.offsets[store]}",
+                    f"raise delete.retention.ms of the topic {partition.topic}, and of the store's"
+                    " with_changelog; see what makes the log slow",
+                )
+            self._started_over.add(store)
+            self._listener.on_discard(store, partition.partition, "its restore took too long")
+            start = self._log.describe(partition.topic).starts[partition.partition]
+            manager.clear(store)
+            self._gathered.pop(partition, None)
+            manager.current_at[store] = now
+            manager.offsets[store] = min(start, target)
+            if self._reader is not None:
+                self._reader.seek(partition, Offset(manager.offsets[store]))
 
     def _finish(self) -> None:
         manager = self._manager

@@ -1,0 +1,72 @@
+"""Opening a task's folder: restore step 1, and what of step 2 concerns the whole environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate.errors import StateError
+from tidegate.state.environment import FORMAT as METADATA_FORMAT
+from tidegate.state.environment import Environment, Metadata, copy_environment, is_open_here
+from tidegate.state.folders import TaskFolder, empty
+from tidegate.state.manager import StateManager
+from tidegate.state.protocol import RestoreListener
+
+
+def fill(folder: TaskFolder) -> None:
+    """Copy what a live holder in another process committed; what cannot be copied is restored. An
+    environment that this process holds must not be opened again, so it is restored too."""
+    if folder.held is None or is_open_here(folder.held) or any(folder.path.iterdir()):
+        return
+    if not copy_environment(folder.held, folder.path):
+        empty(folder)
+
+
+def attach(manager: StateManager, folder: TaskFolder, listener: RestoreListener) -> Metadata | None:
+    """Open the environment for the manager; what is garbled or not this task's is thrown away first."""
+    environment, metadata, reason = _opened(manager, folder.path)
+    if environment is None:
+        for builder in manager.builders():
+            if builder.changelog and not builder.in_memory:
+                listener.on_discard(builder.name, manager.owner.task.partition, reason)
+        empty(folder)
+        environment = _environment(manager, folder.path)
+    manager.attach(folder, environment)
+    return metadata
+
+
+def _opened(manager: StateManager, path: Path) -> tuple[Environment | None, Metadata | None, str]:
+    """The environment with what it says of itself; or none, and why it cannot be continued."""
+    environment: Environment | None = None
+    try:
+        environment = _environment(manager, path)
+        metadata = environment.metadata()
+    except StateError as error:
+        if environment is not None:
+            environment.close()
+        if error.code not in ("corrupt-state", "bad-metadata"):
+            raise
+        return None, None, error.message
+    reason = _foreign(manager, metadata)
+    if reason is not None:
+        environment.close()
+        return None, None, reason
+    return environment, metadata, ""
+
+
+def _environment(manager: StateManager, path: Path) -> Environment:
+    limits = manager.limits
+    databases = [name for builder in manager.builders() for name in builder.databases]
+    return Environment(path, databases, sync=limits.sync, max_map_bytes=limits.max_map_bytes)
+
+
+def _foreign(manager: StateManager, metadata: Metadata | None) -> str | None:
+    owner = manager.owner
+    if metadata is None:
+        return None
+    if metadata.format != METADATA_FORMAT:
+        return f"it has format {metadata.format}"
+    if metadata.app != owner.app or metadata.task != owner.task:
+        return f"it belongs to {metadata.app} {metadata.task}"
+    if metadata.log != owner.log:
+        return "it was built from another log"
+    return None
