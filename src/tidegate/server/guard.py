@@ -54,6 +54,8 @@ class Caller:
 
     name: str
     scope: Scope
+    token: str = ""
+    """The hash of the token, to which everything is bound that outlives the request."""
 
 
 def needs(scope: Scope, *, ticket: bool = False) -> Callable[[F], F]:
@@ -151,10 +153,11 @@ class Guard:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and token:
             entry = self._tokens.find(token.strip())
-            return None if entry is None else Caller(entry.name, Scope.of(entry.scope))
+            return None if entry is None else Caller(entry.name, Scope.of(entry.scope), entry.hash)
         given = parse_qs(asked["query_string"].decode("latin-1")).get("ticket", [])
-        if tickets and len(given) == 1 and (name := self._tickets.take(given[0])) is not None:
-            return Caller(name, Scope.READ) if self._tokens.knows(name) else None
+        if tickets and len(given) == 1 and (bound := self._tickets.take(given[0])) is not None:
+            entry = self._tokens.of_hash(bound)
+            return None if entry is None else Caller(entry.name, Scope.READ, entry.hash)
         return None
 
 

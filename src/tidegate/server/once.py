@@ -27,7 +27,7 @@ class _Done:
 
 
 class Once:
-    """By who asks, and their key."""
+    """By the hash of the caller's token, and the key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

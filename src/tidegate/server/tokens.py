@@ -1,11 +1,17 @@
 """Tokens: who may call a server, and what for. On disk are hashes alone, in a file for its owner's eyes.
 
 A token is 32 random bytes, so one round of SHA-256 is enough to hide it. `upgrade` may do what `operate` may,
-and that what `read` may.
+and that what `read` may. What lasts longer than a request (a stream, a ticket) is bound to the hash: a name
+may be given to another token later.
+
+A change of the file: 1 take the lock, a file beside it; 2 remove drafts that a killed process left, and read
+the file; 3 write a draft with the change; 4 sync it; 5 rename it over the file; 6 sync the folder. A kill
+before 5 leaves the old file, and the lock is free.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import logging
@@ -13,18 +19,24 @@ import os
 import secrets
 import stat
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 
 import msgspec
 
 from tidegate.errors import ConfigError, LogError
+from tidegate.faultpoints import reach
 from tidegate.names import check_name
 
 log = logging.getLogger("tidegate.server")
 
 PREFIX = "tg_"
 FORMAT = 1
+LOCK_SECONDS = 10.0
+_NAP_SECONDS = 0.01
 _MODE = 0o600
 
 
@@ -76,9 +88,13 @@ class Tokens:
                 self._seen = seen
             return self._entries
 
-    def knows(self, name: str) -> bool:
-        """Whether somebody has a token still."""
-        return any(entry.name == name for entry in self._usable())
+    def of_hash(self, asked: str) -> Entry | None:
+        """The token of this hash, unless it was removed."""
+        found = None
+        for entry in self._usable():
+            if hmac.compare_digest(entry.hash, asked):
+                found = entry
+        return found
 
     def usable(self) -> bool:
         """Whether the file can be read as it is now."""
@@ -90,12 +106,7 @@ class Tokens:
 
     def find(self, token: str) -> Entry | None:
         """Whose token it is. All are compared, each in constant time."""
-        asked = _hash(token)
-        found = None
-        for entry in self._usable():
-            if hmac.compare_digest(entry.hash, asked):
-                found = entry
-        return found
+        return self.of_hash(_hash(token))
 
     def _usable(self) -> list[Entry]:
         """To strangers it is no matter what is wrong with the file."""
@@ -109,33 +120,84 @@ class Tokens:
 def add_token(file: Path, name: str, scope: Scope) -> str:
     """Make a token: the one time that it is seen."""
     check_name("token", name)
-    kept = _read(file) if file.exists() else _File()
-    if any(entry.name == name for entry in kept.tokens):
-        raise ConfigError("token-exists", f"there is a token {name!r} already", "remove it first")
     token = PREFIX + secrets.token_urlsafe(32)
-    _write(file, [*kept.tokens, Entry(name, scope.name.lower(), _hash(token))])
+    with _locked(file):
+        kept = _read(file).tokens if file.exists() else []
+        if any(entry.name == name for entry in kept):
+            raise ConfigError("token-exists", f"there is a token {name!r} already", "remove it first")
+        _write(file, [*kept, Entry(name, scope.name.lower(), _hash(token))])
     return token
 
 
 def remove_token(file: Path, name: str) -> None:
-    kept = _read(file).tokens
-    left = [entry for entry in kept if entry.name != name]
-    if len(left) == len(kept):
-        raise ConfigError("no-such-token", f"there is no token {name!r}", "tidegate tokens list")
-    _write(file, left)
+    """Remove the token of this name: servers refuse it from their next look at the file on."""
+    _stat(file)
+    with _locked(file):
+        kept = _read(file).tokens
+        left = [entry for entry in kept if entry.name != name]
+        if len(left) == len(kept):
+            raise ConfigError("no-such-token", f"there is no token {name!r}", "tidegate tokens list")
+        _write(file, left)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Steps 1 and 2. The lock goes with the process that holds it."""
+    reach("tokens.1")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    except OSError as error:
+        raise _unusable(error) from None
+    try:
+        _take(handle, file)
+        reach("tokens.2")
+        for left in file.parent.glob(_draft(file, "*")):
+            left.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        raise _unusable(error) from None
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, file: Path) -> None:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    "tokens-busy",
+                    f"another process changes {file.name} for more than {LOCK_SECONDS:g} s",
+                    "look for a `tidegate tokens` that hangs, or try again",
+                    retryable=True,
+                ) from None
+            time.sleep(_NAP_SECONDS)
+
+
+def _draft(file: Path, ending: str) -> str:
+    return f".{file.name}.draft-{ending}"
 
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def _unusable(error: OSError) -> ConfigError:
+    return ConfigError(
+        "no-tokens",
+        f"the file of tokens cannot be used: {error.strerror}",
+        "tidegate tokens add NAME makes one; check the folder, its owner and mode",
+    )
+
+
 def _stat(file: Path) -> os.stat_result:
     try:
         found = file.stat()
     except OSError as error:
-        raise ConfigError(
-            "no-tokens", f"the file of tokens cannot be used: {error.strerror}", "tidegate tokens add NAME"
-        ) from None
+        raise _unusable(error) from None
     if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError("tokens-exposed", "others may read the file of tokens", "chmod 600 it")
     return found
@@ -157,11 +219,19 @@ def _read(file: Path) -> _File:
 
 
 def _write(file: Path, entries: list[Entry]) -> None:
-    """Whole or not at all, and for nobody else to read at any moment."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as opened:
+    """Steps 3 to 6: whole or not at all, and at no time for others to read."""
+    draft = file.with_name(_draft(file, secrets.token_hex(4)))
+    reach("tokens.3")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as opened:
         opened.write(msgspec.json.format(msgspec.json.encode(_File(tokens=entries))))
         opened.flush()
+        reach("tokens.4")
         os.fsync(opened.fileno())
-    new.replace(file)
+    reach("tokens.5")
+    draft.replace(file)
+    reach("tokens.6")
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

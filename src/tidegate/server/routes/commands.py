@@ -123,7 +123,7 @@ class Command:
 
         caller: Caller = self._request.scope["state"][CALLER]
         asked = msgspec.msgpack.encode((manifest.app, self._gate, key, state, self._body))
-        done: Commanded = self._server.once.do(caller.name, self._once, asked, written)
+        done: Commanded = self._server.once.do(caller.token, self._once, asked, written)
         reach("server.reply")
         told: dict[str, Any] = {
             "app": manifest.app,

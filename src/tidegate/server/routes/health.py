@@ -38,7 +38,7 @@ def ready(server: Server) -> Answer:
 async def give_ticket(request: Request, server: Server) -> Answer:
     """A ticket for one stream: `/live?ticket=...`."""
     caller: Caller = request.scope["state"][CALLER]
-    return Answer({"ticket": server.tickets.give(caller.name), "seconds": SECONDS})
+    return Answer({"ticket": server.tickets.give(caller.token), "seconds": SECONDS})
 
 
 @router.get("/openapi.json")

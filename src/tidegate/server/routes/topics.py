@@ -154,7 +154,7 @@ async def _stream(
     positions = await run_in_threadpool(_begins, server, topics, begin, at)
 
     def allowed() -> bool:
-        return server.tokens is None or server.tokens.knows(caller.name)
+        return server.tokens is None or server.tokens.of_hash(caller.token) is not None
 
     def told(one: Placed) -> dict[str, Any]:
         return _record(one, key_type, value_type)
