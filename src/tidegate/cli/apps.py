@@ -20,10 +20,10 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.ensure import find_topic
+from tidegate.runtime.apps import find_manifest
 from tidegate.runtime.control import read_control
 from tidegate.runtime.lag import lag_of
 from tidegate.runtime.load import load_app
-from tidegate.runtime.start import find_manifest
 from tidegate.runtime.status import Ended, StatusFollower
 from tidegate.runtime.takeover import ROLE, ask_to_stop
 from tidegate.topology.describe import as_dict, as_mermaid, as_text

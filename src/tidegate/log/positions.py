@@ -7,6 +7,8 @@ committed, or past it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 
 from tidegate import names
@@ -75,6 +77,19 @@ def read_positions(log: Log, app: str, start: int = 0) -> dict[TaskId, Position]
         for key, value in zip(keys, values, strict=True):
             _take(newest, key, value)
     return newest
+
+
+def check_positions(app: str, known: Mapping[TaskId, Position], tasks: Iterable[TaskId]) -> None:
+    """Raise LogError `positions-missing` unless each of the tasks has one."""
+    missing = sorted(task for task in tasks if task not in known)
+    if missing:
+        more = f" and {len(missing) - 1} more" if missing[1:] else ""
+        raise LogError(
+            "positions-missing",
+            f"app {app!r} has a plan but no position for task {missing[0]}{more}. The topic "
+            f"{names.positions(app)!r} was deleted or truncated",
+            f"restore the topic, or start over with: tidegate reset {app}",
+        )
 
 
 def _take(newest: dict[TaskId, Position], key: bytes, value: bytes | None) -> None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from tidegate import names
 from tidegate.errors import FencedError, SerdeError
 from tidegate.faultpoints import reach
-from tidegate.log.positions import Position, TaskId, position_row, read_positions
+from tidegate.log.positions import Position, TaskId, check_positions, position_row, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, to_batch
@@ -114,7 +114,9 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
         if newest > order.epoch:
             raise FencedError(order.writer, order.epoch, newest)
         reach("stage.3")
-        position = read_positions(log, order.app)[order.task]
+        positions = read_positions(log, order.app)
+        check_positions(order.app, positions, [order.task])
+        position = positions[order.task]
         at = position.sources[order.reads]
         if any(at[number] != start for number, start in order.start.items()):
             past = all(at[number] >= end for number, end in order.end.items())

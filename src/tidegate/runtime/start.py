@@ -8,24 +8,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from tidegate import names
 from tidegate.app import App
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, LogError, UpgradeError
+from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import ensure_topic, find_topic
-from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
+from tidegate.log.positions import TaskId, check_positions, positions_topic, read_positions
 from tidegate.log.protocol import Log, Writer
-from tidegate.log.reads import fold
-from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicInfo, TopicSpec
-from tidegate.runtime.control import Plan, SlotPlan, bad_control, control_topic, read_control, write_control
+from tidegate.runtime.apps import find_manifest
+from tidegate.runtime.control import Plan, SlotPlan
+from tidegate.runtime.first_positions import append_first_positions
+from tidegate.runtime.first_start import check_first_start, settle_manifest
 from tidegate.runtime.refusals import Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.status import status_topic
-from tidegate.runtime.takeover import ROLE, Claim, take_over
+from tidegate.runtime.takeover import Claim, take_over
 from tidegate.runtime.task import Setting, StreamTask
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.folders import task_home
@@ -33,7 +32,7 @@ from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.state.protocol import RestoreListener
 from tidegate.topics import TopicBase
 from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.manifest import Manifest, make_manifest, partition_counts
+from tidegate.topology.manifest import Manifest, partition_counts
 from tidegate.topology.node import COMMANDS, Kind
 from tidegate.types import TopicPartition
 
@@ -101,18 +100,27 @@ class Run:
 
     def plan(self, claim: Claim, given: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str]) -> Plan:
         """Step 5 of a takeover: the plan, and with it first positions where there are none."""
-        self.check_topics(claim.before)
-        self.append_first_positions(claim.writer)
-        topics = {topic: self.log.describe(topic).uid for topic in self.manifest.sources}
+        topics = {topic: self.log.describe(topic).uid for topic in self._checked_topics()}
+        self._check_uids(claim.before, topics)
+        append_first_positions(self, claim.writer, claim.before)
         return claim.write_plan(given, hosts, self.stages(), topics, self.setting.clock.now())
 
     def check_topics(self, plan: Plan) -> None:
         """Raise LogError `topic-recreated` for a source that is another one than the plan was made for."""
+        self._check_uids(plan, {topic: self.log.describe(topic).uid for topic in self.manifest.sources})
+
+    def _checked_topics(self) -> list[str]:
+        """Those that positions speak of: they mean nothing in another topic of the same name."""
+        manifest = self.manifest
+        changelogs = [store.changelog for store in manifest.stores.values() if store.changelog]
+        return [*manifest.sources, *manifest.internal.values(), *changelogs]
+
+    def _check_uids(self, plan: Plan, uids: Mapping[str, str]) -> None:
         for topic, uid in plan.topics.items():
-            if topic in self.manifest.sources and self.log.describe(topic).uid != uid:
+            if uids.get(topic, uid) != uid:
                 raise LogError(
                     "topic-recreated",
-                    f"topic {topic!r} was deleted and created anew: the app stands at offsets of the old one",
+                    f"topic {topic!r} was deleted and created again: positions speak of the old one",
                     f"bring the old topic back, or start over with: tidegate reset {self.manifest.app}",
                 )
 
@@ -133,6 +141,7 @@ class Run:
         opened = self.log.writer(plan.writer) if writer is None else writer
         read_at = clock.now()
         positions = read_positions(self.log, app)
+        check_positions(app, positions, plan.tasks)
         subs = {task: sub for sub, task in self.tasks()}
         tasks = [
             self.task(subs[task], task, state_dir, epoch, limits, self._pins(subs[task], task, pinned))
@@ -185,37 +194,6 @@ class Run:
         ends = partial(self.log.ends, committed=False)
         return StreamTask(self.setting, sub, task, state, pinned, ends)
 
-    def append_first_positions(self, driver: Writer) -> None:
-        """Start offsets for tasks that have no position yet. From then on a missing one is an error."""
-        app = self.manifest.app
-        known = read_positions(self.log, app)
-        rows = []
-        for sub, task in self.tasks():
-            if task not in known:
-                rows.append(position_row(task, self._first_position(sub, task), self.setting.clock.now()))
-        for stage in self.stages():
-            if stage.task not in known:
-                starts = dict(enumerate(self.log.describe(stage.reads).starts))
-                position = Position(sources={stage.reads: starts})
-                rows.append(position_row(stage.task, position, self.setting.clock.now()))
-        if rows:
-            driver.append(TopicPartition(names.positions(app), 0), to_batch(rows))
-
-    def _first_position(self, sub: Subtopology, task: TaskId) -> Position:
-        nodes = self.setting.topology.nodes
-        sources: dict[str, dict[int, int]] = {}
-        for node in (nodes[number] for number in sub.inputs):
-            topic = node.topic.name if node.topic else self.manifest.internal[node.name]
-            sources[topic] = {task.partition: self.log.describe(topic).starts[task.partition]}
-        changelogs = {}
-        for node in (nodes[number] for number in sub.nodes):
-            for builder in node.stores:
-                topic_name = self.manifest.stores[builder.name].changelog
-                if topic_name is not None:
-                    partition = TopicPartition(topic_name, task.partition)
-                    changelogs[builder.name] = int(self.log.ends([partition])[partition])
-        return Position(sources=sources, changelogs=changelogs)
-
 
 def prepare(
     app: App,
@@ -229,11 +207,12 @@ def prepare(
 ) -> Run:
     """Build the app, and create or check everything that it needs in the log."""
     topology = app.build()
+    check_first_start(log, topology)
     if not create_sources:
         check_sources(log, topology)
     infos = _declared_topics(topology, log, partitions)
     counts_of_topics = {name: info.partitions for name, info in infos.items()}
-    manifest = _manifest(topology, log, counts_of_topics, clock)
+    manifest = settle_manifest(topology, log, counts_of_topics, clock)
     counts = partition_counts(topology, counts_of_topics)
     largest = max(info.setting("max.message.bytes") for info in infos.values())
     for name, topic in manifest.internal.items():
@@ -282,17 +261,6 @@ def attach(
     return Run(setting, log, counts)
 
 
-def find_manifest(log: Log, app: str) -> Manifest | None:
-    """The manifest of the app's newest generation, if it ever ran here."""
-    if find_topic(log, names.control(app)) is None:
-        return None
-    raw = read_control(log, app).entries.get("manifest/1")
-    try:
-        return None if raw is None else msgspec.json.decode(raw, type=Manifest)
-    except msgspec.DecodeError as error:
-        raise bad_control(f"no manifest: {error}") from error
-
-
 def check_sources(log: Log, topology: Topology) -> None:
     """Raise for a source topic that is not there."""
     for node in topology.nodes.values():
@@ -330,51 +298,6 @@ def _declared(log: Log, topic: TopicBase[object, object], partitions: int) -> To
         default=partitions,
         config=topic.config,
     )
-
-
-def _manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock: Clock) -> Manifest:
-    """The manifest of generation 1: written at the first start, compared at every later one."""
-    app = topology.app
-    log.create(control_topic(app))
-    made = msgspec.json.decode(msgspec.json.encode(make_manifest(topology, partitions)), type=Manifest)
-    found = _committed_manifest(log, app) or _first_manifest(log, made, clock)
-    for name, count in {**found.sources, **found.sinks}.items():
-        if name in partitions and partitions[name] != count:
-            raise ConfigError(
-                "partitions-changed",
-                f"topic {name!r} has {partitions[name]} partitions, and had {count} when the app first ran",
-                "keys have moved; give the topic its partitions back, or use a new app id",
-            )
-    if found != made:
-        raise UpgradeError(
-            "changed-app",
-            f"app {app!r} is not the one that ran here before: {', '.join(_differences(found, made))}",
-            "upgrades come with a later version; until then use a new app id",
-        )
-    return found
-
-
-def _committed_manifest(log: Log, app: str) -> Manifest | None:
-    """What shows now, without waiting for open transactions: one may be of a driver that died while it took
-    over, and only the next one to take over ends it. A manifest never changes, so one that shows is it."""
-    raw, _ = fold(log, TopicPartition(names.control(app), 0)).get(b"manifest/1", (None, 0))
-    return None if raw is None else msgspec.json.decode(raw, type=Manifest)
-
-
-def _first_manifest(log: Log, made: Manifest, clock: Clock) -> Manifest:
-    """Write it, unless somebody else did so first. Under a writer id of its own: a start that is refused
-    later must not have fenced the driver that runs."""
-    with closing(log.writer(f"{names.driver_id(made.app, ROLE)}.manifest")) as writer:
-        found = find_manifest(log, made.app)
-        if found is None:
-            write_control(writer, made.app, {"manifest/1": made}, clock.now())
-            writer.commit()
-        return found or made
-
-
-def _differences(old: Manifest, new: Manifest) -> list[str]:
-    before, after = msgspec.structs.asdict(old), msgspec.structs.asdict(new)
-    return [name for name in before if before[name] != after[name]]
 
 
 def _create_changelogs(

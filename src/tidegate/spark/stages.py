@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.clock import Clock, ManualClock
 from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError, first_line
 from tidegate.log.place import LogPlace
-from tidegate.log.positions import Position, read_positions
+from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import read_control
 from tidegate.runtime.on_error import in_user_code
@@ -70,7 +70,9 @@ class StageRunner:
     def turn(self) -> bool:
         """One batch, if there is anything. Whether there was."""
         if self._position is None:
-            self._position = read_positions(self._log, self._app)[self._stage.task]
+            positions = read_positions(self._log, self._app)
+            check_positions(self._app, positions, [self._stage.task])
+            self._position = positions[self._stage.task]
         if time.monotonic() >= self._purge_due:
             self._purge(self._position)
         spans = next_spans(self._log, self._stage, self._position)

@@ -1,0 +1,87 @@
+"""Which topics an app writes: those that belong to it alone, and outputs, which others may write too.
+
+Names are made of the app's id and a name within it, so two apps can make the same one: `shop` with the store
+`eu-totals` and `shop-eu` with the store `totals` both call a changelog `shop-eu-totals-changelog`. Each would
+restore and read the other's records. So before an app starts for the first time its names are compared with
+those of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegate import names
+from tidegate.topology.graph import Topology
+from tidegate.topology.manifest import Manifest, internal_topic
+from tidegate.topology.node import INTERNAL, Kind
+
+COMMANDS = ("status", "trigger")
+"""Topics of a gate that others write to by design."""
+OF_EACH = (names.positions, names.control, names.status, names.dead_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class Belongings:
+    """The topics of one app, by what others may do with them."""
+
+    app: str
+    state: tuple[str, ...]
+    """Changelogs and internal topics: what is in them means nothing without the positions."""
+    named: frozenset[str]
+    """Those of them that the user named, for what a gate admitted: a reset leaves them alone."""
+    own: frozenset[str]
+    """What nobody else may write: the state and what every app has."""
+    commands: frozenset[str]
+    """Topics of gates under names of the app: others may write to them, and not call them their own."""
+    outputs: frozenset[str]
+
+    def shared_with(self, other: Belongings) -> set[str]:
+        """Topics that one of the two takes for its own, and the other one writes."""
+        ours, theirs = self.own | self.commands, other.own | other.commands
+        return set((ours & theirs) | (self.own & other.outputs) | (self.outputs & other.own))
+
+
+def of_manifest(manifest: Manifest) -> Belongings:
+    """The topics of an app that ran."""
+    gates = {
+        name: {"status": one.status, "trigger": one.trigger, "admitted": one.admitted, "audit": one.audit}
+        for name, one in manifest.gates.items()
+    }
+    changelogs = [store.changelog for store in manifest.stores.values() if store.changelog]
+    return _belongings(manifest.app, [*manifest.internal.values(), *changelogs], gates, manifest.sinks)
+
+
+def of_topology(topology: Topology) -> Belongings:
+    """The topics of an app as it is written, with the names that they get in its first generation."""
+    app, nodes = topology.app, topology.nodes.values()
+    internal = [internal_topic(app, node) for node in nodes if node.kind in INTERNAL]
+    changelogs = [
+        names.changelog(app, store.name) for node in nodes for store in node.stores if store.changelog
+    ]
+    gates = {node.name: node.options["topics"] for node in nodes if node.kind is Kind.GATE}
+    sinks = [node.topic.name for node in nodes if node.topic and node.kind in (Kind.SINK, Kind.TABLE_SINK)]
+    return _belongings(app, [*internal, *changelogs], gates, sinks)
+
+
+def _belongings(
+    app: str, state: Iterable[str], gates: Mapping[str, Mapping[str, str]], outputs: Iterable[str]
+) -> Belongings:
+    by_default: dict[str, set[str]] = {}
+    named: set[str] = set()
+    for gate, topics in gates.items():
+        for what, topic in topics.items():
+            if topic == names.gate(app, gate, what):
+                by_default.setdefault(what, set()).add(topic)
+            elif what == "admitted":
+                named.add(topic)
+    audits = by_default.get("audit", set())
+    found = tuple(dict.fromkeys(state))
+    return Belongings(
+        app,
+        found,
+        frozenset(named),
+        frozenset([*found, *audits, *(name(app) for name in OF_EACH)]),
+        frozenset(topic for what in COMMANDS for topic in by_default.get(what, ())),
+        frozenset(outputs) - audits,
+    )
