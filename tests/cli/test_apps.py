@@ -97,13 +97,22 @@ def test_a_missing_source_is_told_before_spark_starts(run: Run) -> None:
     assert run("run", f"{NAME}:app", "--json", code=1).json["error"]["code"] == "no-such-topic"
 
 
+def test_state_of_somebody_else_is_refused_before_spark_starts(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("topics", "create", "wordcount-counts-changelog", "--table")
+    run("topics", "send", "wordcount-counts-changelog", "k", "v")
+    monkeypatch.setenv("PATH", str(tmp_path))  # with no Java it could not go far
+    unchanged(run, code="state-without-positions")
+
+
 def unchanged(run: Run, *arguments: str, code: str) -> None:
     """The run is refused by name, in a few words, and the log is as it was."""
     run("topics", "create", "lines")
     before = run("topics", "list", "--json").json
     error = run("run", f"{NAME}:app", *arguments, "--json", code=1).json["error"]
     assert (error["code"], bool(error["hint"])) == (code, True)
-    assert len(error["message"]) < 200
+    assert len(error["message"]) < 250
     assert run("topics", "list", "--json").json == before
 
 

@@ -197,3 +197,13 @@ def test_of_two_first_starts_at_once_one_goes_on_at_most(log: SqliteLog) -> None
         with Driver(apps[0], log=log) as driver:
             driver.run()
         assert names.positions("shop") in log.names()
+
+
+def test_what_was_admitted_to_a_named_topic_before_the_first_start_is_not_read(log: SqliteLog) -> None:
+    """A reset leaves the topic alone; its events are admitted again from the sources."""
+    log.create(TopicSpec("processed", 1, {"cleanup.policy": "delete"}))
+    with Driver(gated("shop", "door", admitted="processed"), partitions=1, log=log) as driver:
+        driver.send(Topic("processed", int), "ada", 7)
+        driver.send(IN, "ada", 1, 2)
+        driver.run()
+        assert driver.values(Topic("out-of-shop", int)) == [1, 2]

@@ -22,6 +22,7 @@ from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.runtime.check_registry import check_registry
+from tidegate.runtime.first_start import check_first_start
 from tidegate.runtime.load import load_app
 from tidegate.runtime.start import check_sources
 from tidegate.serde.registry_settings import use_registry
@@ -77,6 +78,7 @@ def _check(app: App, config: Config) -> None:
     check_registry(topology)
     with closing(open_log(LogPlace.of(config), create=False)) as log:
         check_sources(log, topology)
+        check_first_start(log, topology)
 
 
 def _run(
