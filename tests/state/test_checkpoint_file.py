@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import zlib
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.state.faults import Failure, at, failing_at
+from tests.state.power_cut import Disk
 
 from tidegate.errors import StateError
 from tidegate.faultpoints import installed
@@ -98,6 +101,62 @@ def test_a_disk_that_fails_is_told_by_name_and_keeps_the_old_file(
         file.write(NEW)
     assert (error.value.code, error.value.retryable) == (code, True)
     assert file.read() == OLD
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    (tmp_path / "task").mkdir()
+    return Disk(tmp_path / "task", tmp_path / "images")
+
+
+def found_after_a_power_cut(disk: Disk) -> list[dict[str, Checkpoint]]:
+    """What is read from each folder that may be left."""
+    return [CheckpointFile(image / "checkpoint").read() for image in disk.after_a_power_cut()]
+
+
+def test_what_was_written_outlives_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "task" / "checkpoint", disk.fsync)
+    file.write(OLD)
+    assert found_after_a_power_cut(disk) == [OLD] * 6, "the first file, with its name"
+    file.write(NEW)
+    assert found_after_a_power_cut(disk) == [NEW] * 6
+    assert signature(CheckpointFile).parameters["fsync"].default is os.fsync
+
+
+@pytest.mark.parametrize("step", ["checkpoint.sync", "checkpoint.rename", "checkpoint.folder"])
+def test_a_power_cut_within_a_write_leaves_the_old_file_or_the_new_one(
+    disk: Disk, tmp_path: Path, step: str
+) -> None:
+    file = CheckpointFile(tmp_path / "task" / "checkpoint", disk.fsync)
+    file.write(OLD)
+    with pytest.raises(Failure), installed(failing_at(step)):
+        file.write(NEW)
+    found = found_after_a_power_cut(disk)
+    assert OLD in found
+    assert all(one in (OLD, NEW) for one in found)
+
+
+def test_a_deleted_file_does_not_come_back_after_a_power_cut(disk: Disk, tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "task" / "checkpoint", disk.fsync)
+    file.write(OLD)
+    file.delete()
+    assert found_after_a_power_cut(disk) == [{}] * 6
+
+
+@pytest.mark.parametrize("sync", [1, 2], ids=["file", "folder"])
+def test_a_sync_that_fails_is_an_error_by_name(path: Path, sync: int) -> None:
+    calls = 0
+
+    def fail(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == sync:
+            raise OSError(errno.EIO, "the disk says no")
+        os.fsync(handle)
+
+    with pytest.raises(StateError) as error:
+        CheckpointFile(path, fail).write(NEW)
+    assert error.value.code == "state-io"
 
 
 def test_half_a_draft_that_a_crash_left_is_not_read(file: CheckpointFile, path: Path) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -42,10 +42,11 @@ class _Line(Checkpoint, frozen=True, kw_only=True):
 
 
 class CheckpointFile:
-    """The checkpoints of one task's stores in one file."""
+    """The checkpoints of one task's stores in one file. What `fsync` was called for outlives a power cut."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fsync: Callable[[int], None] = os.fsync) -> None:
         self._path = path
+        self._fsync = fsync
 
     def read(self) -> dict[str, Checkpoint]:
         """What was written last; nothing at all if there is no file: then every store is unknown."""
@@ -73,10 +74,11 @@ class CheckpointFile:
                 file.write(body)
                 file.flush()
                 reach("checkpoint.sync")
-                os.fsync(file.fileno())
+                self._fsync(file.fileno())
             reach("checkpoint.rename")
             draft.replace(self._path)
-            _sync_folder(self._path.parent)
+            reach("checkpoint.folder")
+            self._sync_folder()
         except OSError as error:
             code = "disk-full" if error.errno == 28 else "state-io"
             hint = (
@@ -87,8 +89,19 @@ class CheckpointFile:
             ) from error
 
     def delete(self) -> None:
-        """Forget everything: every store is unknown then."""
-        self._path.unlink(missing_ok=True)
+        """Forget everything: every store is unknown then, after a power cut too. Raises OSError."""
+        try:
+            self._path.unlink()
+        except FileNotFoundError:
+            return
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        handle = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            self._fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _format(checkpoints: Mapping[str, Checkpoint]) -> bytes:
@@ -133,11 +146,3 @@ def _bad(why: str) -> StateError:
         f"the checkpoint cannot be read: {why}",
         "delete the task's folder: it is restored from the log",
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
