@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.cli.conftest import Run
+from tests.waiting import wait_for
 
+from tidegate.cli.doctor_embedded import _found, _is_stopped
 from tidegate.clock import ManualClock
+from tidegate.errors import LogError
+from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.sqlite.upkeep_lock import Report
+from tidegate.log.topic import TopicSpec
 from tidegate.runtime.load import load_app
 from tidegate.testing import Driver
+from tidegate.types import TopicPartition
 
 MODULE = """
 from tidegate import App, Settings, TableTopic, Topic
@@ -191,3 +201,30 @@ def test_doctor_tells_what_is_wrong(run: Run, tmp_path: Path) -> None:
     (tmp_path / "tidegate.toml").write_text('[spark.conf]\n"spark.speculation" = "true"\n')
     told = run("doctor", code=1)
     assert "spark.speculation is on" in told.out
+
+
+def test_doctor_shows_what_the_upkeep_could_not_do(run: Run, tmp_path: Path) -> None:
+    assert "no round yet" in run("doctor").out
+    path = tmp_path / ".tidegate" / "log.db"
+    with closing(SqliteLog(path, upkeep=False)) as log:
+        log.create(TopicSpec("events", 1, {"retention.ms": "1"}))
+        log.append(TopicPartition("events", 0), to_batch([Row(b"k", b"v", 1)]))
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute("UPDATE span SET max_timestamp = 7")
+        with pytest.raises(LogError):
+            log.upkeep()
+    assert "topic 'events', partition 0: [corrupt]" in " ".join(run("doctor", code=1).out.split())
+
+
+def test_doctor_names_a_process_that_is_stopped_within_a_round() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: _is_stopped(process.pid))
+        began = Report(process.pid, began=1000.0)
+        with pytest.raises(LogError, match=f"upkeep-stopped.* process {process.pid}"):
+            _found(began, 1100.0)
+        process.send_signal(signal.SIGCONT)
+        wait_for(lambda: not _is_stopped(process.pid))
+        assert _found(began, 1100.0) == f"process {process.pid} is in a round since 100 s"
+        process.communicate(b"\n")
+    assert _found(Report(1, 1000.0, 1001.0), 1003.0) == "last round 2 s ago, by process 1"

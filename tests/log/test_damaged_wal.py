@@ -168,9 +168,13 @@ def test_unsynced_commits_that_are_torn_together_are_no_damage(
     assert Images(left, tmp_path / "more", vfs).open(bytes(refused)) is None
 
 
-def test_a_file_that_is_refused_keeps_its_wal(left: Left, tmp_path: Path, vfs: FaultyVfs) -> None:
-    """Closing a connection would move it into the file; but what is refused may yet be mended by hand."""
-    files = dict(left.files)
+def test_a_file_that_is_refused_keeps_its_wal(tmp_path: Path, vfs: FaultyVfs) -> None:
+    """Closing a connection would move it into the file; but what is refused may yet be mended by hand. No
+    writer was opened, which would have put a newer page with the id into the WAL."""
+    with closing(SqliteLog(tmp_path / NAME, upkeep=False, vfs=vfs.name)) as log:
+        create_topics(log)
+        files = files_of(tmp_path / NAME)
+    assert files[WAL]
     files[NAME] = files[NAME].replace(b"log-id", b"log-if")
     put(tmp_path / "damaged", files)
     with pytest.raises(LogError, match="id") as raised:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.doctor_embedded import EMBEDDED_CHECKS
 from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotLookedAt
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json
@@ -25,8 +26,9 @@ def doctor(log: LogUrl = None, json: AsJson = False) -> None:
     """Look at Java, Spark, the log, the disk and the settings. Ends with 1 if something is wrong."""
     config = load_config({"log": log})
     results = [_looked_at(name, check, config) for name, check in CHECKS.items()]
-    if results[-1]["ok"] and kafka_servers(config.log) is not None:
-        results += [_looked_at(name, check, config) for name, check in KAFKA_CHECKS.items()]
+    if results[-1]["ok"]:
+        more = EMBEDDED_CHECKS if kafka_servers(config.log) is None else KAFKA_CHECKS
+        results += [_looked_at(name, check, config) for name, check in more.items()]
     if json:
         say_json({"checks": results})
     else:
@@ -129,5 +131,5 @@ CHECKS: dict[str, Check] = {
     "Spark's settings": _settings,
     "memory limits": _memory,
     "disk": _disk,
-    "log": _log,  # the last: on Kafka more is asked behind it
+    "log": _log,  # the last: what only this kind of log has comes behind it
 }

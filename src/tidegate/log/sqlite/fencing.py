@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import apsw
 
-from tidegate.errors import ConfigError, FencedError, LogError
+from tidegate.errors import ConfigError, FencedError
 from tidegate.log.sqlite.database import Database
-from tidegate.log.sqlite.layout import check, seal
+from tidegate.log.sqlite.layout import check, corrupt, seal
 from tidegate.types import Epoch
 
 SWEEP_BATCHES = 16
+SEEN = "seen/"
+"""Before a writer's id in `meta`: when it was last known to be open, in milliseconds since 1970."""
+FLOOR = "writer-floor"
+"""In `meta`: the highest epoch of a row that was deleted."""
 
 
-def take_over(database: Database, writer_id: str) -> Epoch:
+def take_over(database: Database, writer_id: str, now: int) -> Epoch:
     """Become the holder of the id: older holders can commit nothing any more, and what they left pending is
     swept."""
     if not writer_id or len(writer_id) > 1000:
         raise ConfigError("illegal-name", "a writer id has 1 to 1000 characters", "shorten the app id")
     with database.write() as connection:
-        epoch = Epoch(_current(connection, writer_id) + 1)
-        connection.execute(
-            "INSERT INTO writer VALUES (?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, seal = excluded.seal",
-            (writer_id, epoch, seal(writer_id, epoch)),
-        )
-    sweep(database, writer_id, epoch - 1)
+        epoch = raise_epoch(connection, writer_id)
+        put_meta(connection, SEEN + writer_id, now)
+    sweep(database, writer_id)
+    return epoch
+
+
+def raise_epoch(connection: apsw.Connection, writer_id: str) -> Epoch:
+    """Fence whoever holds the id. The new epoch was never given before, also if the row was deleted since."""
+    before = _current(connection, writer_id)
+    if before is None:
+        before = number_in_meta(connection, FLOOR) or 0
+    epoch = Epoch(before + 1)
+    connection.execute(
+        "INSERT INTO writer VALUES (?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, seal = excluded.seal",
+        (writer_id, epoch, seal(writer_id, epoch)),
+    )
     return epoch
 
 
@@ -35,23 +49,47 @@ def check_epoch(connection: apsw.Connection, writer_id: str, epoch: int) -> None
         raise FencedError(writer_id, epoch, current)
 
 
-def sweep(database: Database, writer_id: str, up_to_epoch: int) -> None:
-    """Delete what this id left pending, some batches at a time."""
+def sweep(database: Database, writer_id: str, up_to_epoch: int | None = None) -> None:
+    """Delete what this id left pending in epochs that are over, or up to the one given, some batches at a
+    time."""
     mine = "SELECT batch FROM pending WHERE writer = ? AND epoch <= ? LIMIT ?"
     while True:
         with database.write(sync=False) as connection:
-            rows = connection.execute(mine, (writer_id, up_to_epoch, SWEEP_BATCHES)).fetchall()
+            limit = up_to_epoch
+            if limit is None:
+                current = _current(connection, writer_id)
+                limit = 2**63 - 1 if current is None else current - 1
+            rows = connection.execute(mine, (writer_id, limit, SWEEP_BATCHES)).fetchall()
             connection.executemany("DELETE FROM batch WHERE id = ?", rows)
             connection.executemany("DELETE FROM pending WHERE batch = ?", rows)
         if len(rows) < SWEEP_BATCHES:
             return
 
 
-def _current(connection: apsw.Connection, writer_id: str) -> int:
+def number_in_meta(connection: apsw.Connection, key: str) -> int | None:
+    """A number of the table `meta`, its seal compared."""
+    row = connection.execute("SELECT key, value, seal FROM meta WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    check(f"{key!r} in the table meta", row)
+    return int(row[1])
+
+
+def put_meta(connection: apsw.Connection, key: str, number: int) -> None:
+    """Store a number in the table `meta`."""
+    value = str(number)
+    connection.execute(
+        "INSERT INTO meta VALUES (?, ?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET value = excluded.value, seal = excluded.seal",
+        (key, value, seal(key, value)),
+    )
+
+
+def _current(connection: apsw.Connection, writer_id: str) -> int | None:
     row = connection.execute("SELECT id, epoch, seal FROM writer WHERE id = ?", (writer_id,)).fetchone()
     if row is None:
-        return 0
+        return None
     check(f"writer {writer_id!r}", row)
     if not isinstance(row[1], int):
-        raise LogError("corrupt", "a writer's epoch is no number", "restore the file from a copy")
+        raise corrupt("a writer's epoch is no number")
     return row[1]

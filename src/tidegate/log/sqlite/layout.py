@@ -1,7 +1,7 @@
 """The tables of the file, and rows that carry a checksum.
 
     synced     a count of the synced transactions. None else touches its page: wal_check.py needs it
-    meta       the id of the log
+    meta       the id of the log; when each writer was last seen, and the highest epoch that was deleted
     topic      name, uid, config; a deleted one has no name until its spans are swept
     partition  start and next offset, how far it was compacted
     span       which batch holds which offsets. The spans of a partition tile [start, next) without a

@@ -19,6 +19,7 @@ from tidegate.log.sqlite.layout import SPAN_COLUMNS, to_span
 from tidegate.log.sqlite.reader import SqliteReader, decode_span, read_spans
 from tidegate.log.sqlite.retention import purge
 from tidegate.log.sqlite.upkeep import Upkeep
+from tidegate.log.sqlite.upkeep_lock import Report
 from tidegate.log.sqlite.writer import SPILL_BYTES, SqliteWriter
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
@@ -132,6 +133,10 @@ class SqliteLog:
     def upkeep(self) -> None:
         """Do now what the upkeep thread would do by itself: retention, due compaction, merging, shrinking."""
         self._upkeep.run()
+
+    def upkeep_report(self) -> Report:
+        """How the last round of upkeep went, in whichever process."""
+        return self._upkeep.report()
 
     def compact(self, topic: str) -> None:
         """Compact a topic to its end, now."""

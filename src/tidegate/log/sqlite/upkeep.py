@@ -1,70 +1,56 @@
-"""Checkpoints, retention, compaction, merging and shrinking, by one process at a time.
+"""Checkpoints, retention, compaction, merging, sweeping and shrinking, by one process at a time.
 
-Whoever gets the lock beside the file does the work for everyone and keeps the lock until it closes; the
-others ask again now and then. Each piece of work is a short transaction, so live commits slip in between.
+Every process that writes looks at the WAL often, and at what else is due every few seconds. Whoever finds
+something to do takes the lock beside the file, does it for all, and releases the lock: a process that is
+stopped between rounds keeps nobody from the work. Each piece of work is a short transaction, so live commits
+slip in between.
+
+A process that is stopped within a round keeps the lock. Then the others still move the WAL, once it is twice
+as long as it should get, but nobody retains or compacts until that process goes on or ends; `tidegate doctor`
+shows it. One that is stopped inside of SQLite's own checkpoint keeps the WAL as well: it grows meanwhile.
+
+A topic that cannot be worked on (a damaged batch, say) is reported and does not keep the others from their
+turn.
 """
 
 from __future__ import annotations
 
-import fcntl
+import logging
 import os
 import threading
 import time
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import apsw
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError
-from tidegate.log.sqlite.catalog import Catalog, Entry
+from tidegate.faultpoints import reach
+from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.compact import compact, is_due
-from tidegate.log.sqlite.database import Database
+from tidegate.log.sqlite.database import Database, fetch
 from tidegate.log.sqlite.layout import PAGE_SIZE
 from tidegate.log.sqlite.merge import merge_small
+from tidegate.log.sqlite.old_writers import NOTE_MS, note_live, sweep_writers
 from tidegate.log.sqlite.retention import retain, sweep_deleted
+from tidegate.log.sqlite.upkeep_lock import Report, Trouble, UpkeepLock
 from tidegate.log.sqlite.words import in_our_words
 
 WAL_SOFT_BYTES = 4 << 20
 WAL_HARD_BYTES = 8 << 20
+WAL_ALONE_BYTES = 16 << 20
+"""From here on the WAL is moved without the lock: its holder does not do it."""
 PASSES = 4
 HOLD_OFF_SECONDS = 0.05
 TICK_SECONDS = 0.05
-ASK_SECONDS = 0.25
 ROUND_SECONDS = 5.0
+LOCK_SECONDS = 10.0
 VACUUM_PAGES = 64
 SPARE_PAGES, SPARE_SHARE = 16, 1 / 16
-
-
-class UpkeepLock:
-    """An advisory lock on a file beside the log; in memory there is nobody to share with."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._handle: int | None = None
-
-    def take(self) -> bool:
-        """Whether the lock is ours now."""
-        if self._path is None or self._handle is not None:
-            return True
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            return False
-        self._handle = handle
-        return True
-
-    @property
-    def held(self) -> bool:
-        """Whether the lock was ours when last asked for."""
-        return self._handle is not None
-
-    def release(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+_WHOLE_LOG = frozenset(["closed", "commit-unknown", "forked", "log-busy"])
+"""What the next topic would fail with too."""
+_log = logging.getLogger("tidegate.log")
 
 
 class Upkeep:
@@ -82,6 +68,7 @@ class Upkeep:
         self._thread: threading.Thread | None = None
         self._connection: apsw.Connection | None = None
         self._hold_off_at = WAL_HARD_BYTES
+        self._due = 0.0
 
     def start(self) -> None:
         """Start the thread, once; a log that is only read needs none."""
@@ -95,62 +82,138 @@ class Upkeep:
             self._thread.join()
         if self._connection is not None:
             self._connection.close()
-        self._lock.release()
+
+    def report(self) -> Report:
+        """How the last round of any process went, or goes."""
+        return self._lock.read()
 
     def run(self, topic: str | None = None) -> None:
-        """Do what is due now; with a topic, compact that one to its end whether due or not."""
+        """Do what is due now; with a topic, compact that one to its end whether due or not. Raises the first
+        thing that could not be done, when all else is done."""
         if self._stop.is_set():
             raise LogError("closed", "the log is closed", "open it again")
-        with in_our_words():
-            held = self._lock.take()
-        if not held and topic is not None:
-            raise LogError(
-                "upkeep-elsewhere",
-                "another process does the upkeep of this log",
-                "it compacts by itself; or stop it first",
-                retryable=True,
-            )
-        if held:
-            with self._working, in_our_words():
-                self._round(topic)
+        with self._working, in_our_words():
+            deadline = time.monotonic() + (LOCK_SECONDS if topic is not None else 0.0)
+            while not self._lock.take():
+                if time.monotonic() < deadline:
+                    time.sleep(TICK_SECONDS)
+                    continue
+                if topic is None:
+                    return
+                raise LogError(
+                    "upkeep-elsewhere",
+                    "another process does the upkeep of this log, and takes long",
+                    "it compacts by itself; or try again later",
+                    retryable=True,
+                )
+            try:
+                if topic is None:
+                    failures = self._reported_round()
+                else:
+                    troubles: list[tuple[str, LogError]] = []
+                    self._round(topic, troubles)
+                    failures = [error for _, error in troubles]
+            finally:
+                self._lock.release()
+        if failures:
+            raise failures[0]
 
     def _loop(self) -> None:
-        """The holder looks often: checkpoints in small portions do not keep live commits from the disk."""
-        due = time.monotonic() + ROUND_SECONDS
-        while not self._stop.wait(TICK_SECONDS if self._lock.held else ASK_SECONDS):
-            # A failure here shows again in the caller's next write; until then there is nobody to tell.
-            with suppress(LogError, apsw.Error, OSError):
-                if self._lock.take() and self._working.acquire(blocking=False):
-                    try:
-                        self._checkpoint()
-                        if time.monotonic() >= due:
-                            due = time.monotonic() + ROUND_SECONDS
-                            self._round(None)
-                    finally:
-                        self._working.release()
+        """Look often: checkpoints in small portions do not keep live commits from the disk."""
+        self._due = time.monotonic() + ROUND_SECONDS
+        noted = time.monotonic()
+        while not self._stop.wait(TICK_SECONDS):
+            try:
+                if time.monotonic() >= noted + NOTE_MS / 1000:
+                    noted = time.monotonic()
+                    note_live(self._database, self._clock.now())
+                self._tick()
+            except (LogError, apsw.Error, OSError):
+                pass  # it shows again in the caller's next write; until then there is nobody to tell
+            except Exception:  # noqa: BLE001 - else nobody would move the WAL any more
+                _log.exception("the upkeep of the log failed; it goes on")
 
-    def _round(self, topic: str | None) -> None:
-        now = self._clock.now()
-        sweep_deleted(self._database)
-        for entry in [self._catalog.find(topic)] if topic else self._catalog.entries():
-            if self._stop.is_set():
+    def _tick(self) -> None:
+        if not self._working.acquire(blocking=False):
+            return
+        try:
+            unmoved = self._unmoved()
+            due = time.monotonic() >= self._due
+            if unmoved < WAL_SOFT_BYTES and not due:
+                return
+            if not self._lock.take():
+                if unmoved >= WAL_ALONE_BYTES:
+                    self._checkpoint()
                 return
             try:
-                self._tend(entry, now, force=topic is not None)
-            except LogError as error:
-                if topic or error.code != "no-such-topic":  # deleted meanwhile: the others still want it
-                    raise
-        self._shrink()
+                self._checkpoint()
+                if due:
+                    self._round_if_due()
+            finally:
+                self._lock.release()
+            reach("log.upkeep.2")
+        finally:
+            self._working.release()
+
+    def _round_if_due(self) -> None:
+        """Unless another process just did it."""
+        age = time.time() - self._lock.read().ended
+        self._due = time.monotonic() + ROUND_SECONDS
+        if 0 <= age < ROUND_SECONDS:
+            self._due -= age
+            return
+        self._reported_round()
+
+    def _reported_round(self) -> list[LogError]:
+        """A round over everything, and what it could not do, which the report holds too."""
+        before = {(one.what, one.code) for one in self._lock.read().troubles}
+        report = Report(os.getpid(), time.time())
+        self._lock.write(report)
+        troubles: list[tuple[str, LogError]] = []
+        try:
+            self._round(None, troubles)
+        finally:
+            told = tuple(Trouble(what, error.code, error.message) for what, error in troubles)
+            self._lock.write(Report(report.pid, report.began, time.time(), told))
+        for what, error in troubles:
+            if (what, error.code) not in before:
+                _log.error("upkeep of the log: %s: %s", what, error)
+        return [error for _, error in troubles]
+
+    def _round(self, topic: str | None, troubles: list[tuple[str, LogError]]) -> None:
+        reach("log.upkeep.1")
+        now = self._clock.now()
+        if topic is None:
+            with _apart("deleted topics", troubles):
+                sweep_deleted(self._database)
+            with _apart("writers that are gone", troubles):
+                sweep_writers(self._database, now)
+        for name in [topic] if topic is not None else self._names():
+            if self._stop.is_set():
+                return
+            with _apart(f"topic {name!r}", troubles, deleted_meanwhile=topic is None):
+                self._tend(name, now, troubles, force=topic is not None)
+        with _apart("free pages", troubles):
+            self._shrink()
         self._checkpoint()
 
-    def _tend(self, entry: Entry, now: int, *, force: bool) -> None:
+    def _names(self) -> list[str]:
+        """As they stand there: a damaged row is found out when it has its turn."""
+        with self._database.read() as connection:
+            rows = fetch(connection, "SELECT name FROM topic WHERE name IS NOT NULL ORDER BY id")
+        return [str(name) for (name,) in rows]
+
+    def _tend(self, name: str, now: int, troubles: list[tuple[str, LogError]], *, force: bool) -> None:
+        entry = self._catalog.find(name)
         for partition in entry.partitions:
-            retain(self._database, entry.info, partition, now)
-            if entry.info.compacts and (force or is_due(self._database, entry.info, partition, now)):
-                compact(self._database, entry.info, partition.id, now, self._breathe)
-            else:
-                merge_small(self._database, partition)
-                self._breathe()
+            what = f"topic {name!r}, partition {partition.number}"
+            with _apart(what, troubles, deleted_meanwhile=not force):
+                retain(self._database, entry.info, partition, now)
+                if entry.info.compacts and (force or is_due(self._database, entry.info, partition, now)):
+                    compact(self._database, entry.info, partition.id, now, self._breathe)
+                else:
+                    merge_small(self._database, partition)
+                    self._breathe()
 
     def _breathe(self) -> bool:
         """Between two pieces of work: keep the WAL short. Whether to go on, which a close ends."""
@@ -176,19 +239,34 @@ class Upkeep:
         of it was moved; so another pass moves what came during the one before, and takes less time. If
         that does not help and the WAL gets far too long, writers are held off for a moment.
         """
-        if self._wal is None or not self._wal.exists():
+        connection = self._looking()
+        if connection is None:
             return
+        pages = moved = 0
+        for _ in range(PASSES):
+            pages, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if pages * PAGE_SIZE < WAL_SOFT_BYTES or pages == moved:
+                return
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if pages * PAGE_SIZE >= self._hold_off_at:
+            self._hold_off(connection, pages)
+
+    def _unmoved(self) -> int:
+        """How long the WAL is, if something of it is not in the file yet."""
+        connection = self._looking()
+        if connection is None:
+            return 0
+        pages, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        return 0 if pages == moved else pages * PAGE_SIZE
+
+    def _looking(self) -> apsw.Connection | None:
+        """The connection for checkpoints, once there is a WAL."""
+        if self._wal is None or not self._wal.exists():
+            return None
         if self._connection is None:
             self._connection = self._database.connect(busy_seconds=HOLD_OFF_SECONDS)
             self._connection.pragma("data_version")  # looks at the WAL: before, SQLite cannot tell its length
-        pages = moved = 0
-        for _ in range(PASSES):
-            pages, moved = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-            if pages * PAGE_SIZE < WAL_SOFT_BYTES or pages == moved:
-                return
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        if pages * PAGE_SIZE >= self._hold_off_at:
-            self._hold_off(self._connection, pages)
+        return self._connection
 
     def _hold_off(self, connection: apsw.Connection, pages: int) -> None:
         """A checkpoint that keeps writers waiting. A reader that does not end is not waited for: the next
@@ -198,3 +276,18 @@ class Upkeep:
             self._hold_off_at = WAL_HARD_BYTES
         except apsw.BusyError:
             self._hold_off_at = 2 * pages * PAGE_SIZE
+
+
+@contextmanager
+def _apart(
+    what: str, troubles: list[tuple[str, LogError]], *, deleted_meanwhile: bool = False
+) -> Iterator[None]:
+    """A part of a round that may fail alone. What concerns the whole log ends the round."""
+    try:
+        with in_our_words():
+            yield
+    except LogError as error:
+        if error.code in _WHOLE_LOG:
+            raise
+        if not (deleted_meanwhile and error.code == "no-such-topic"):
+            troubles.append((what, error))

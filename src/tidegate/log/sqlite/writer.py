@@ -25,6 +25,7 @@ from tidegate.log.sqlite.codec import Encoded
 from tidegate.log.sqlite.database import Database
 from tidegate.log.sqlite.fencing import check_epoch, sweep, take_over
 from tidegate.log.sqlite.layout import PartitionRow
+from tidegate.log.sqlite.old_writers import LIVE, LiveWriter
 from tidegate.types import Offset, TopicPartition
 
 SPILL_BYTES = 4 << 20
@@ -66,7 +67,9 @@ class SqliteWriter:
         self._bytes = 0
         self._spilled: dict[TopicPartition, list[tuple[int, Encoded]]] = {}
         self._told: dict[TopicPartition, int] = {}
-        self._epoch = take_over(database, writer_id)
+        self._epoch = take_over(database, writer_id, clock.now())
+        self._live = LiveWriter(writer_id)
+        LIVE.add(database.id, self._live)
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         self._check_open()
@@ -145,6 +148,7 @@ class SqliteWriter:
         if self._status is Status.OPEN:
             self._drop()
             self._status = Status.SPENT
+        self._live.is_open = False
 
     def _spill(self) -> None:
         """Step 2: store the buffered pieces as pending, each in a transaction of its own, so that others
@@ -168,6 +172,7 @@ class SqliteWriter:
         """Some of it may be stored and some not: nobody may go on from here."""
         self._status = Status.SPENT
         self._drop()
+        self._live.is_open = False
 
     def _drop(self) -> None:
         """Sweep what was spilled. If that fails, the next holder of the id sweeps it."""

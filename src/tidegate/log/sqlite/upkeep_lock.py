@@ -1,0 +1,74 @@
+"""Who does the upkeep now, and how the last round went: a file beside the log.
+
+The lock is held for one round or one checkpoint, never between them: a process that is stopped then keeps
+nobody from the work. The file's text is a report, for `tidegate doctor` and for the next holder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What a round could not do, and why."""
+
+    what: str
+    code: str
+    message: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One round. `ended` is 0 while it goes on; times in seconds since 1970."""
+
+    pid: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+    troubles: tuple[Trouble, ...] = ()
+
+
+class UpkeepLock:
+    """An advisory lock on a file beside the log; in memory there is nobody to share with."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._handle: int | None = None
+        self._kept = Report()
+
+    def take(self) -> bool:
+        """Whether the lock is ours now. Whoever got it releases it soon."""
+        if self._path is None:
+            return True
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            return False
+        self._handle = handle
+        return True
+
+    def release(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def write(self, report: Report) -> None:
+        """Leave a report; only for the holder."""
+        self._kept = report
+        if self._handle is not None:
+            text = msgspec.json.encode(report)
+            os.pwrite(self._handle, text, 0)
+            os.ftruncate(self._handle, len(text))
+
+    def read(self) -> Report:
+        """The newest report; an empty one where there is none, or where it is just being written."""
+        if self._path is None:
+            return self._kept
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Report)
+        except (OSError, msgspec.DecodeError):
+            return Report()
