@@ -146,6 +146,7 @@ class SlotJob:
                     order.epoch,
                     self._state_dir,
                     listener=self._progress,
+                    attempt=order.attempt,
                     writer=writer,
                     pinned=_pins(order),
                     refusals=self._refusals,

@@ -132,6 +132,7 @@ class Run:
         limits: Limits | None = None,
         listener: RestoreListener | None = None,
         *,
+        attempt: int = 0,
         writer: Writer | None = None,
         pinned: Mapping[TopicPartition, int] | None = None,
         refusals: Refusals | None = None,
@@ -144,7 +145,9 @@ class Run:
         check_positions(app, positions, plan.tasks)
         subs = {task: sub for sub, task in self.tasks()}
         tasks = [
-            self.task(subs[task], task, state_dir, epoch, limits, self._pins(subs[task], task, pinned))
+            self.task(
+                subs[task], task, state_dir, epoch, limits, self._pins(subs[task], task, pinned), attempt
+            )
             for task in plan.tasks
         ]
         if refusals is not None:
@@ -180,9 +183,10 @@ class Run:
         epoch: int,
         limits: Limits | None = None,
         pinned: Mapping[TopicPartition, int] | None = None,
+        attempt: int = 0,
     ) -> StreamTask:
         """One stream task with its stores registered; with `pinned` ends it merges strictly, up to them."""
-        owner = Owner(self.manifest.app, task, self.log.id, epoch)
+        owner = Owner(self.manifest.app, task, self.log.id, epoch, attempt)
         home = task_home(state_dir, self.manifest.app, task)
         state = StateManager(owner, home, self.setting.clock, limits)
         registered: set[str] = set()
