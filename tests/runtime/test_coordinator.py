@@ -8,7 +8,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import names
 from tidegate.clock import SystemClock
-from tidegate.errors import FencedError, LogError
+from tidegate.errors import FencedError, LogError, UserCodeError
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import Patience, State
@@ -68,9 +68,16 @@ def test_beyond_the_budget_the_app_stops_with_the_cause_first(fleet: Fleet) -> N
     fleet.app = lambda: wordcount(unlucky)
     send(fleet, 0, 20)
     driver, _ = fleet.driver(until_caught_up=True)
-    with pytest.raises(LogError, match="ValueError: unlucky") as error:
+    with pytest.raises(UserCodeError, match="ValueError: unlucky") as error:
         driver.run()
     assert error.value.code == "user-code"
+    assert error.value.generation == 1
+    assert error.value.position is not None
+    topic, partition, offset = error.value.position
+    [found] = [
+        one for one in fleet.connection.read(LINES) if one.partition == partition and one.offset == offset
+    ]
+    assert (topic, "b7" in found.value) == (LINES.name, True)
     assert driver.state is State.FAILED
 
 

@@ -19,6 +19,7 @@ from enum import Enum
 from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.control import ControlFollower
+from tidegate.runtime.failures import error_of
 from tidegate.runtime.status import Failure, StatusFollower, Warned
 from tidegate.runtime.takeover import ROLE, Claim, take_over
 from tidegate.runtime.term import TICK_SECONDS, Launcher, Means, Patience, Term
@@ -224,8 +225,7 @@ class Coordinator:
             raise term.fatal
         recent = self.view.recent_failures(self._means.patience.within_seconds)
         if len(recent) > self._means.patience.failures:
-            cause = _cause(recent)
-            raise LogError(cause.code, f"{cause.message} ({len(recent)} failures of slots)", cause.hint)
+            raise error_of(_cause(recent), len(recent))
 
     def _look_at_log(self) -> None:
         """A log that does not answer is waited for, and that shows."""

@@ -26,6 +26,7 @@ from tidegate.errors import FencedError, LogError, StateError, TidegateError
 from tidegate.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import Control, ControlFollower, SlotPlan
+from tidegate.runtime.failures import failure_of
 from tidegate.runtime.gates import gate_numbers
 from tidegate.runtime.host import folders_here, host_name, machine_name
 from tidegate.runtime.order import SlotOrder
@@ -33,7 +34,7 @@ from tidegate.runtime.progress import Progress
 from tidegate.runtime.refusals import OpenAgain, Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run
-from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned, tell
+from tidegate.runtime.status import Ended, Landing, Numbers, Warned, tell
 from tidegate.runtime.takeover import ROLE
 from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.cleanup import Cleanup, Needs, Room
@@ -92,15 +93,11 @@ class SlotJob:
                 self._warn(again.why)
             except LogError as error:
                 if error.code != "log-unreachable":
-                    self._tell_failure(error.code, error.message, error.hint)
+                    self._tell_failure(error)
                     raise
                 yield from self._await_log()
-            except TidegateError as error:
-                self._tell_failure(error.code, error.message, error.hint)
-                raise
             except Exception as error:
-                told = f"{type(error).__name__}: {error}"
-                self._tell_failure("slot-failed", told, "see the log of the job")
+                self._tell_failure(error)
                 raise
             else:
                 break
@@ -307,10 +304,10 @@ class SlotJob:
             tell(self._log, order.app_id, warning, self._clock.now())
             self._warned.add(told)
 
-    def _tell_failure(self, code: str, message: str, hint: str) -> None:
+    def _tell_failure(self, error: Exception) -> None:
         """As well as the log allows: the failure may be the log's."""
         order = self._order
-        failure = Failure(order.epoch, order.slot, order.attempt, code, message, hint)
+        failure = failure_of(error, order.epoch, order.slot, order.attempt)
         with suppress(TidegateError):
             tell(self._log, order.app_id, failure, self._clock.now())
 

@@ -91,7 +91,16 @@ class _Trouble(msgspec.Struct, frozen=True):
 
 
 class Failure(_Trouble, frozen=True, tag="failure"):
-    """What ended a slot's job."""
+    """What ended a slot's job; see `failures`."""
+
+    kind: str = ""
+    """The class of the error, by its name in `errors`; empty for one that is not ours."""
+    retryable: bool = False
+    position: tuple[str, int, int] | None = None
+    """The record: topic, partition, offset."""
+    generation: int | None = None
+    topic: str = ""
+    """Whose records the log refused."""
 
 
 class Warned(_Trouble, frozen=True, tag="warned"):

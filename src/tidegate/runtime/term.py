@@ -17,14 +17,15 @@ from typing import Protocol
 import msgspec
 
 from tidegate.clock import Clock
-from tidegate.errors import FencedError, LogError, TidegateError, first_line
+from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log
 from tidegate.runtime.assign import assign, saved
+from tidegate.runtime.failures import lost
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.start import Run
-from tidegate.runtime.status import Failure, Landing
+from tidegate.runtime.status import Landing
 from tidegate.runtime.takeover import Claim, ask_to_stop
 from tidegate.runtime.view import View
 
@@ -236,15 +237,7 @@ class Term:
 
     def _note(self, number: int, attempt: int, error: Exception) -> None:
         """A job that failed, perhaps without telling why: it was killed, or never began."""
-        if isinstance(error, TidegateError):
-            said = error.code, error.message, error.hint
-        else:
-            said = (
-                "slot-lost",
-                f"slot {number} ended: {first_line(error)}",
-                "see the cluster's log of the job",
-            )
-        self._view.note(Failure(self.claim.epoch, number, attempt, *said))
+        self._view.note(lost(error, self.claim.epoch, number, attempt))
 
 
 class _FatalError(Exception):
