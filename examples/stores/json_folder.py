@@ -25,10 +25,12 @@ class JsonFolder:
 
     def __init__(self) -> None:
         self._folder: Path | None = None
+        self._suffix = 0
         self._unsynced: set[Path] = set()
 
     def open(self, context: StoreContext) -> None:
         self._folder = context.folder
+        self._suffix = context.suffix
         for left in self._folder.glob("*.tmp"):
             left.unlink()
 
@@ -45,9 +47,10 @@ class JsonFolder:
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         names = (path.name.removesuffix(".json") for path in self._rows())
-        keys = sorted((unquote_to_bytes(name) for name in names), reverse=reverse)
-        for key in keys:
-            if (lower is None or key >= lower[0]) and (upper is None or key < upper[0]):
+        places = sorted((self._split(unquote_to_bytes(name)) for name in names), reverse=reverse)
+        for place in places:
+            if (lower is None or place >= lower) and (upper is None or place < upper):
+                key = b"".join(place)
                 yield key, self._path(key).read_bytes()
 
     def apply(self, rows: Iterable[RawRow], token: Token) -> None:  # noqa: ARG002 - no other host comes here
@@ -83,6 +86,11 @@ class JsonFolder:
 
     def _rows(self) -> list[Path]:
         return list(self._home().glob("*.json"))
+
+    def _split(self, key: bytes) -> Bound:
+        """Rows are ordered by key, then suffix: the time of a window or session."""
+        cut = len(key) - self._suffix
+        return key[:cut], key[cut:]
 
     def _path(self, key: bytes) -> Path:
         name = f"{quote(key, safe='')}.json"

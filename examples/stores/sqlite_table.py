@@ -47,6 +47,8 @@ class SqliteTable:
         self._connection: sqlite3.Connection | None = None
 
     def open(self, context: StoreContext) -> None:
+        if context.suffix:
+            raise ValueError("windows and sessions have keys with a suffix, which this table cannot sort")
         self._partition = context.partition
         self._connection = sqlite3.connect(self._file, timeout=10, isolation_level=None)
         self._connection.executescript(TABLES)

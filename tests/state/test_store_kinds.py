@@ -12,6 +12,7 @@ from tests.state.store_bench import StoreBench
 
 from tidegate import stores
 from tidegate.errors import ConfigError, SerdeError, StateError
+from tidegate.testing.simulator.own_store import FileStore
 
 KEYS = [b"", b"k", b"k\x00", b"k\x00\x00", b"k\x00\xff", b"k\x01", b"\xff", b"\x00", b"a" * 511, b"a" * 512]
 KEYS += [b"a" * 400, b"a" * 401, b"a" * 10_000, b"a" * 9_999 + b"b", b"a" * 401 + b"\x00", b"\x00" * 300]
@@ -111,6 +112,7 @@ def test_a_timestamped_store_keeps_the_time_of_each_row(run: list[tuple[str, byt
         assert bench.changelog() == twin.rows
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["ours", "a user's"])
 @few
 @given(
     st.lists(
@@ -126,10 +128,11 @@ def test_a_timestamped_store_keeps_the_time_of_each_row(run: list[tuple[str, byt
     starts,
 )
 def test_a_window_store_shows_what_is_not_expired(
-    run: list[tuple[str, Any, Any]], since: int, until: int
+    own: bool, run: list[tuple[str, Any, Any]], since: int, until: int
 ) -> None:
     size, retention = 5, 20
-    with StoreBench(stores.window("s", int, size=size, retention=retention, key=bytes)) as bench:
+    builder = stores.window("s", int, size=size, retention=retention, key=bytes)
+    with StoreBench(builder.backed_by(FileStore) if own else builder) as bench:
         twin, clock = Twin(), -1
 
         def visible() -> dict[Any, Any]:
@@ -163,6 +166,7 @@ def test_a_window_store_shows_what_is_not_expired(
         assert len(bench.changelog()) == len(visible()), "expired rows are tombstoned"
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["ours", "a user's"])
 @few
 @given(
     st.lists(
@@ -176,9 +180,12 @@ def test_a_window_store_shows_what_is_not_expired(
     starts,
     starts,
 )
-def test_a_session_store_finds_what_overlaps(run: list[tuple[str, Any, Any]], since: int, until: int) -> None:
+def test_a_session_store_finds_what_overlaps(
+    own: bool, run: list[tuple[str, Any, Any]], since: int, until: int
+) -> None:
     retention = 20
-    with StoreBench(stores.session("s", int, retention=retention, key=bytes)) as bench:
+    builder = stores.session("s", int, retention=retention, key=bytes)
+    with StoreBench(builder.backed_by(FileStore) if own else builder) as bench:
         twin, clock = Twin(), -1
 
         def visible() -> dict[Any, Any]:
@@ -206,6 +213,9 @@ def test_a_session_store_finds_what_overlaps(run: list[tuple[str, Any, Any]], si
             found = list(bench.store.fetch(found_key, since, until))
             assert [(session.end, session.start, session.value) for session in found] == expected
         assert len(list(bench.store.all())) == len(visible())
+        bench.commit()
+        bench.commit()
+        assert len(bench.changelog()) == len(visible()), "expired rows are tombstoned"
 
 
 @few

@@ -18,8 +18,10 @@ from tidegate.errors import StateError
 from tidegate.faultpoints import installed
 from tidegate.log.sqlite import reader
 from tidegate.state.builder import StoreBuilder
+from tidegate.state.formats import window_suffix
 from tidegate.state.key_value import KeyValueStore
 from tidegate.state.keys import Bound
+from tidegate.state.manager import Limits
 from tidegate.state.protocol import RawRow, StoreContext, Token
 
 NOTES = stores.key_value("notes", Json[int]()).backed_by(JsonFolder)
@@ -180,6 +182,87 @@ def test_a_users_store_can_change_rows_by_itself(bench: Bench) -> None:
     task.commit()
     assert task.rows(NOTES) == {"ada": 1}
     assert bench.start(NOTES, host="b").rows(NOTES) == {"ada": 1}
+
+
+WINDOWS = stores.window("windows", int, size=10, retention=20).backed_by(JsonFolder)
+
+
+def test_windows_in_a_users_store_expire_by_stream_time(bench: Bench) -> None:
+    task = bench.start(WINDOWS, host="a")
+    windows = task.state.store(WINDOWS)
+    for start in (0, 10, 20):
+        assert windows.put("ada", start, start)
+        assert windows.put("bob", start, start + 1)
+        task.offset += 1
+        task.commit()
+    task.state.moment.stream_time = 31
+    assert list(windows.fetch("ada")) == [(10, 10), (20, 20)], "invisible at once"
+    task.offset += 1
+    task.commit()
+    logged = bench.records(bench.changelog_of(WINDOWS))
+    assert [(key, value) for key, value in logged if value is None] == [
+        (b"ada" + window_suffix(0), None),
+        (b"bob" + window_suffix(0), None),
+    ]
+    left = sorted(path.name for path in (task.state.folder / "store-windows").iterdir())
+    assert len(left) == 4, f"the rows are gone from the user's store too: {left}"
+    moved = bench.start(WINDOWS, host="b")
+    moved.state.moment.stream_time = 31
+    assert list(moved.state.store(WINDOWS).all()) == [
+        ("ada", 10, 10),
+        ("ada", 20, 20),
+        ("bob", 10, 11),
+        ("bob", 20, 21),
+    ]
+
+
+def test_a_users_store_is_walked_through_some_rows_at_a_time_and_only_when_something_ended(
+    bench: Bench,
+) -> None:
+    walked: list[bytes] = []
+
+    class Watched(JsonFolder):
+        def scan(
+            self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
+        ) -> Iterator[tuple[bytes, bytes]]:
+            for key, value in super().scan(lower, upper, reverse=reverse):
+                walked.append(key)
+                yield key, value
+
+    many = stores.window("windows", int, size=10, retention=20).backed_by(Watched)
+    task = bench.start(many, limits=Limits(expire_per_commit=4))
+    for number in range(10):
+        task.state.store(many).put(f"key-{number}", 10 * (number % 2), number)
+
+    def commit_at(time: int) -> int:
+        task.state.moment.stream_time = time
+        task.offset += 1
+        before = len(walked)
+        task.commit()
+        return len(walked) - before
+
+    def left() -> int:
+        return len(list((task.state.folder / "store-windows").iterdir()))
+
+    assert commit_at(0) == 0, "nothing can have ended"
+    commit_at(29)
+    assert left() == 10
+    for _ in range(6):
+        assert commit_at(30) <= 6, "four, the one before them and the one behind them"
+    assert left() == 5
+    assert commit_at(35) == 0
+    assert commit_at(39) == 0, "the next one ends at 40"
+    for _ in range(3):
+        commit_at(40)
+    assert left() == 0
+    assert commit_at(1000) == 0
+
+
+def test_an_example_that_cannot_sort_windows_refuses_them(bench: Bench, folder: Path) -> None:
+    builder = stores.window("windows", int, size=10, retention=20)
+    with pytest.raises(StateError, match="suffix") as error:
+        bench.start(builder.backed_by(lambda: SqliteTable(folder / "stock.db")))
+    assert error.value.code == "users-store-failed"
 
 
 class Fragile(JsonFolder):

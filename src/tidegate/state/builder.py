@@ -19,8 +19,9 @@ from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.changelog import check_changelog_config
 from tidegate.state.environment import Environment
+from tidegate.state.expiry import EndOf, Expiry
 from tidegate.state.formats import Format, session_times, window_start
-from tidegate.state.lmdb_store import EndOf, LmdbStore, ends_database
+from tidegate.state.lmdb_store import LmdbStore, ends_database
 from tidegate.state.lru import LruStore
 from tidegate.state.memory import MemoryStore
 from tidegate.state.moment import Moment
@@ -114,7 +115,11 @@ class StoreBuilder(Generic[S]):
             cached: CachedStore = LruStore(inner, self.capacity)
         else:
             cached = CachedStore(inner, self.layout.suffix)
-        return BuiltStore(self, inner, cached, self.typed(self, cached, moment))
+        return BuiltStore(self, inner, cached, self.typed(self, cached, moment), self._expiry(inner))
+
+    def _expiry(self, inner: BytesStore) -> Expiry | None:
+        end_of = None if isinstance(inner, LmdbStore) else self._end_of()
+        return None if end_of is None else Expiry(inner, self.layout.suffix, end_of)
 
     def _end_of(self) -> EndOf | None:
         if self.retention is None:
@@ -132,13 +137,21 @@ class BuiltStore:
     inner: BytesStore
     cached: CachedStore
     typed: Any
+    expiry: Expiry | None
+    """Of windows and sessions in a user's own store."""
 
     def expire(self, stream_time: int, limit: int) -> int:
         """Tombstone rows that are gone for readers already. How many."""
-        if self.builder.retention is None or not isinstance(self.inner, LmdbStore):
+        if self.builder.retention is None:
             return 0
         changes = self.cached.changes()
-        ended = self.inner.ended(stream_time - self.builder.retention + 1, limit)
+        before = stream_time - self.builder.retention + 1
+        if self.expiry is not None:
+            self.expiry.written(key for key, (value, _) in changes.items() if value is not None)
+            ended = self.expiry.ended(before, limit)
+        else:
+            assert isinstance(self.inner, LmdbStore)  # noqa: S101 - what is not has an expiry
+            ended = self.inner.ended(before, limit)
         gone = [key for key in ended if key not in changes or changes[key][0] is not None]
         for key in gone:
             self.cached.put(key, None, max(stream_time, 0))

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from tidegate.errors import StateError
 from tidegate.state.environment import in_our_words
+from tidegate.state.expiry import EndOf
 from tidegate.state.keys import (
     LONG_FROM,
     TERMINATOR,
@@ -30,9 +31,6 @@ from tidegate.state.protocol import RawRow, Token
 _LENGTH = struct.Struct(">I")
 _INTACT = 0x2144DF1C
 """The CRC-32 of any bytes that are followed by their own CRC-32, little endian."""
-
-EndOf = Callable[[bytes], int]
-"""From a row's key to the time at which its window or session ends."""
 
 
 class Transaction(Protocol):

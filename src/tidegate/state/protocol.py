@@ -24,7 +24,8 @@ class Token(NamedTuple):
 class BytesStore(Protocol):
     """Rows of bytes in the order of their keys: what lies at the bottom of every store.
 
-    A key carries its suffix at its end; the store is told the suffix's length when it is made.
+    A key carries its suffix at its end; a store gets the suffix's length when it is made, a user's own from
+    its context. Windows and sessions have a suffix, others have none.
     """
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -56,6 +57,11 @@ class StoreContext(Protocol):
 
     @property
     def partition(self) -> int: ...
+
+    @property
+    def suffix(self) -> int:
+        """How many bytes at the end of each key are its suffix: rows are ordered by key, then suffix."""
+        ...
 
     def log_change(self, key: bytes, value: bytes | None) -> None:
         """Change a row: it goes to the changelog in the next commit, and then comes back through `apply`."""

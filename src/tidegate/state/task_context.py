@@ -12,6 +12,7 @@ class TaskContext:
         self._manager = manager
         self._store = store
         self.partition = manager.owner.task.partition
+        self.suffix = next(one.layout.suffix for one in manager.builders() if one.name == store)
         self.folder = manager.folder / f"store-{store}"
         self.folder.mkdir(exist_ok=True)
 

@@ -28,6 +28,7 @@ class FileStore:
 
     def open(self, context: StoreContext) -> None:
         self._file = context.folder / "rows"
+        self._memory = MemoryStore(context.suffix)
         if self._file.exists():
             saved = msgspec.msgpack.decode(self._file.read_bytes(), type=_Saved)
             self._token = saved.token
