@@ -214,6 +214,8 @@ def test_doctor_shows_what_the_upkeep_could_not_do(run: Run, tmp_path: Path) -> 
         with pytest.raises(LogError):
             log.upkeep()
     assert "topic 'events', partition 0: [corrupt]" in " ".join(run("doctor", code=1).out.split())
+    checks = run("doctor", "--json", code=1).lines[0]["checks"]
+    assert [check["code"] for check in checks if not check["ok"]] == ["upkeep-failed"]
 
 
 def test_doctor_names_a_process_that_is_stopped_within_a_round() -> None:

@@ -42,13 +42,13 @@ def doctor(log: LogUrl = None, json: AsJson = False) -> None:
 
 
 def _looked_at(name: str, check: Check, config: Config) -> dict[str, Any]:
-    """`ok` is None where nothing could be found out."""
+    """`ok` is None where nothing could be found out; `code` is that of the error, if there is one."""
     try:
         return {"name": name, "ok": True, "found": check(config), "hint": ""}
     except NotLookedAt as why:
         return {"name": name, "ok": None, "found": f"not looked at: {why}", "hint": ""}
     except TidegateError as error:
-        return {"name": name, "ok": False, "found": error.message, "hint": error.hint}
+        return {"name": name, "ok": False, "found": error.message, "hint": error.hint, "code": error.code}
 
 
 def _mark(result: dict[str, Any]) -> tuple[str, str]:

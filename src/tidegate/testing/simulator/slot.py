@@ -125,8 +125,7 @@ class Slot:
         tasks = self.running()
         for task in tasks:
             task.state.limits = limits
-        if self._writer is None:
-            raise LogError("no-writer", "the slot has not opened its writer", "start it first")
+        assert self._writer is not None  # noqa: S101 - its start opens it first
         commit(APP, self._site.log, self._writer, tasks, self._site.clock)
 
     def has_changes(self) -> bool:
