@@ -163,11 +163,11 @@ def test_a_stop_of_the_user_is_not_taken_for_that_of_a_new_plan(fleet: Fleet) ->
     app, now = "wordcount", SystemClock().now()
     take_over(fleet.prepared(), app, 1, SystemClock()).close()
     ask_to_stop(fleet.log, app, "driver", now, 1, for_new_plan=True)
-    assert read_control(fleet.log, app).stop(ROLE) == Stop(1, for_new_plan=True)
+    assert read_control(fleet.log, app).stop(ROLE) == Stop(1, for_new_plan=True, by="driver")
     ask_to_stop(fleet.log, app, "user", now)
-    assert read_control(fleet.log, app).stop(ROLE) == Stop(1)
+    assert read_control(fleet.log, app).stop(ROLE) == Stop(1, by="user")
     ask_to_stop(fleet.log, app, "driver", now, 1, for_new_plan=True)
-    assert read_control(fleet.log, app).stop(ROLE) == Stop(1)
+    assert read_control(fleet.log, app).stop(ROLE) == Stop(1, by="user")
 
 
 def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:

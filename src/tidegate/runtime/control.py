@@ -78,6 +78,8 @@ class Stop(msgspec.Struct, frozen=True):
     epoch: int
     for_new_plan: bool = False
     """Whether the driver goes on under the next epoch."""
+    by: str = ""
+    """Who asked."""
 
 
 def control_topic(app: str) -> TopicSpec:

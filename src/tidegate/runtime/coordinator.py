@@ -18,7 +18,7 @@ from enum import Enum
 
 from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.control import ControlFollower
+from tidegate.runtime.control import ControlFollower, Stop, read_control
 from tidegate.runtime.failures import error_of
 from tidegate.runtime.status import Failure, StatusFollower, Warned
 from tidegate.runtime.takeover import ROLE, Claim, take_over
@@ -61,6 +61,7 @@ class Coordinator:
         self._machine = machine
         self._stop_asked = threading.Event()
         self._term: Term | None = None
+        self._first_epoch = 0
         self._planned_at = 0.0
         self._look_at = 0.0
         self._looked_at = 0.0
@@ -85,17 +86,16 @@ class Coordinator:
         claim: Claim | None = None
         try:
             claim = take_over(log, manifest.app, manifest.generation, clock)
+            self._first_epoch = claim.epoch
             control = ControlFollower(log, manifest.app)
             slots: int | None = self._most(self._wanted or self._means.launcher.room())
             while slots:
                 term = self._begin(claim, slots, status, control)
                 slots = self._follow(term, status, control)
                 if slots:
-                    self._end(status, self._means.patience.new_plan_stop_seconds, for_new_plan=True)
-                    control.poll()
+                    claim = self._renewed(claim, status, control)
                     if self._must_stop(control):
                         break
-                    claim = claim.renew(log, clock)
         except BaseException as error:
             self.state = State.FAILED
             if isinstance(error, TidegateError):
@@ -131,6 +131,18 @@ class Coordinator:
         self._planned_at = time.monotonic()
         self.state = State.RUNNING
         return term
+
+    def _renewed(self, claim: Claim, status: StatusFollower, control: ControlFollower) -> Claim:
+        """End the term and raise the epoch for the next one; the claim as it is where the app shall end."""
+        log, app = self._means.log, self._means.run.manifest.app
+        self._end(status, self._means.patience.new_plan_stop_seconds, for_new_plan=True)
+        control.poll()
+        if not self._must_stop(control):
+            claim = claim.renew(log, self._means.clock)
+            if self._is_for_us(read_control(log, app).stop(ROLE)):
+                # It named the epoch before, and was acknowledged when this one was not there yet.
+                self._stop_asked.set()
+        return claim
 
     def _await_landings(self, term: Term, status: StatusFollower, control: ControlFollower) -> None:
         deadline = time.monotonic() + self._means.patience.landing_seconds
@@ -198,8 +210,11 @@ class Coordinator:
 
     def _must_stop(self, control: ControlFollower) -> bool:
         """Whether somebody asked for the end: here, or through the control topic."""
-        stop = control.now.stop(ROLE)
-        return self._stop_asked.is_set() or (stop.epoch >= self.epoch and not stop.for_new_plan)
+        return self._stop_asked.is_set() or self._is_for_us(control.now.stop(ROLE))
+
+    def _is_for_us(self, stop: Stop) -> bool:
+        """Whether a stop is meant to end this run, under whichever of its epochs it was asked for."""
+        return stop.epoch >= self._first_epoch and not stop.for_new_plan
 
     def _end(self, status: StatusFollower, seconds: float, *, for_new_plan: bool = False) -> None:
         if self._term is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from tidegate import names
 from tidegate.clock import Clock
@@ -34,6 +35,7 @@ from tidegate.runtime.stage import Stage
 
 ROLE = "active"
 FENCING_THREADS = 16
+STOP_TRIES = 20
 
 
 class Claim:
@@ -145,24 +147,38 @@ def fence(log: Log, writers: Sequence[str]) -> None:
 def ask_to_stop(
     log: Log, app: str, who: str, now: int, epoch: int | None = None, *, for_new_plan: bool = False
 ) -> int:
-    """Ask the slots of an epoch, or of the one in force, to finish. Under the caller's own writer id.
+    """Ask the slots of an epoch, or of the one in force, to finish. Returns the epoch that it names.
 
-    A driver that ends names its own epoch: somebody else may have taken over meanwhile. A stop never goes
-    back to an older epoch, and one that is meant to end the app is not taken for that of a new plan.
+    1 open the writer of stops, fencing another one who asks at the same time; 2 read the control topic to its
+    end, and write the stop unless one is there that asks for as much; fenced in between, begin again with 1.
+    So a stop never goes back to an older epoch, and one that is meant to end the app is not replaced by that
+    of a new plan. 3 read the epoch again: one that was raised meanwhile is named in turn.
+
+    A driver that ends names its own epoch: somebody else may have taken over meanwhile. A driver that raised
+    its epoch looks for a stop of those that it had before: see `Coordinator`.
     """
-    writer = log.writer(f"{names.driver_id(app, ROLE)}.stop.{who}")
-    try:
-        while True:
-            control = read_control(log, app)
-            named = control.epoch(ROLE) if epoch is None else epoch
-            before = control.stop(ROLE)
-            if before.epoch < named or (before.epoch == named and before.for_new_plan and not for_new_plan):
-                write_control(writer, app, {f"stop/{ROLE}": Stop(named, for_new_plan)}, now)
-                writer.commit()
-            if epoch is not None or read_control(log, app).epoch(ROLE) == named:
-                return named
-    finally:
-        writer.close()
+    for _ in range(STOP_TRIES):
+        with closing(log.writer(f"{names.driver_id(app, ROLE)}.stop")) as writer:
+            try:
+                control = read_control(log, app)
+                named = control.epoch(ROLE) if epoch is None else epoch
+                before = control.stop(ROLE)
+                reach("stop.2")
+                if before.epoch < named or (
+                    before.epoch == named and before.for_new_plan and not for_new_plan
+                ):
+                    write_control(writer, app, {f"stop/{ROLE}": Stop(named, for_new_plan, who)}, now)
+                    writer.commit()
+            except FencedError:
+                continue
+        if epoch is not None or read_control(log, app).epoch(ROLE) == named:
+            return named
+    raise LogError(
+        "stop-not-written",
+        f"app {app!r} cannot be asked to stop: others asked at the same time, {STOP_TRIES} times",
+        "try again",
+        retryable=True,
+    )
 
 
 def _read_back(log: Log, app: str, epoch: int) -> None:
