@@ -8,7 +8,7 @@ from tidegate.dsl.plan import Plan
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table
 from tidegate.settings import Settings
-from tidegate.stores import key_value
+from tidegate.stores import of_table
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import Kind, OnError
@@ -46,7 +46,7 @@ class App:
         self, topic: TableTopic[K, V], store: str | None = None, *, on_error: OnError | None = None
     ) -> Table[K, V]:
         """The rows of a table topic, kept in a store; its name is the topic's unless given."""
-        builder = key_value(store or topic.name, topic.value_serde, key=topic.key_serde)
+        builder = of_table(store or topic.name, topic.value_serde, topic.key_serde)
         node = self._source(Kind.TABLE, topic, on_error, builder)
         return Table(self._plan, node, topic.key_serde, topic.value_serde)
 

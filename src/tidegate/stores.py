@@ -14,6 +14,7 @@ from tidegate.state.formats import PLAIN, SESSION, TIMESTAMPED, WINDOW
 from tidegate.state.key_timers import KeyTimers
 from tidegate.state.key_value import KeyValueStore, TimestampedStore
 from tidegate.state.session import SessionStore
+from tidegate.state.timed_value import TimedValue
 from tidegate.state.window import WindowStore
 
 K = TypeVar("K")
@@ -45,6 +46,11 @@ def key_value(
 def key_value(name: str, value: Any, *, key: Any = str) -> StoreBuilder[Any]:
     """One value per key, on disk."""
     return StoreBuilder(name, "key-value", serde_for(key), serde_for(value), PLAIN, _key_value)
+
+
+def of_table(name: str, value: Serde[Any], key: Serde[Any]) -> StoreBuilder[Any]:
+    """One value per key, on disk, with a time that only tables and aggregates see."""
+    return StoreBuilder(name, "key-value", key, value, TIMESTAMPED, _of_table)
 
 
 @overload
@@ -138,6 +144,10 @@ def timers(name: str, *, key: Any = str, by: TimeKind = "stream") -> StoreBuilde
 
 def _key_value(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
     return KeyValueStore(builder.name, rows, builder.key, builder.value, moment)
+
+
+def _of_table(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+    return KeyValueStore(builder.name, rows, builder.key, TimedValue(builder.value, moment), moment)
 
 
 def _timestamped(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:

@@ -16,7 +16,7 @@ from tidegate.dsl.types_of import UNKNOWN, arguments_of, elements_of, returned_b
 from tidegate.record import Record
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
-from tidegate.stores import key_value
+from tidegate.stores import of_table
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.node import Kind, Node, OnError, mistake
 
@@ -334,7 +334,7 @@ class Stream(Generic[K, V]):
         found = plan.serde(
             Kind.AGGREGATE, store, what, value, "pass a class or an annotated function, or value="
         )
-        return key_value(store, found, key=key)
+        return of_table(store, found, key)
 
     def _join(self, table: Table[K, T], function: Callable[..., R], *, left: bool) -> Stream[K, R]:
         node = self._plan.add(

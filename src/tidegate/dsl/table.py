@@ -9,7 +9,7 @@ from tidegate.dsl.plan import Plan
 from tidegate.dsl.types_of import UNKNOWN, returned_by, without_none
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
-from tidegate.stores import key_value
+from tidegate.stores import of_table
 from tidegate.topics import TableTopic
 from tidegate.topology.node import Kind
 
@@ -145,7 +145,7 @@ class GroupedTable(Generic[K, V]):
             )
             hint = "pass a class or an annotated function, or value="
             what = "the store must write its value"
-            builder = key_value(store, plan.serde(Kind.TABLE_AGGREGATE, store, what, value, hint), key=key)
+            builder = of_table(store, plan.serde(Kind.TABLE_AGGREGATE, store, what, value, hint), key)
         node = plan.add(
             Kind.TABLE_AGGREGATE,
             [self._node],

@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import StateError
+from tidegate.runtime.batch_aggregate import aggregate
 from tidegate.runtime.change import Change
-from tidegate.runtime.columns import Changes, Columns, Groups, Keys, grouped
+from tidegate.runtime.columns import Changes, Columns, Keys
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.stateful_steps import aggregation
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.node import INTERNAL, Kind, Node
@@ -64,17 +63,17 @@ def batch_steps(topology: Topology, subtopology: Subtopology, host: BatchHost) -
         node = children[0]
         if any(store.capacity is not None for store in node.stores):
             return None  # which key it forgets depends on the order of single reads and writes
-        steps.append(_step(node, host))
+        steps.append(_step(node, host, topology.children(node.id)))
         if node.kind in INTERNAL:
             break
     return steps
 
 
-def _step(node: Node, host: BatchHost) -> Step:
+def _step(node: Node, host: BatchHost, behind: list[Node]) -> Step:
     if node.kind in (Kind.SINK, Kind.TABLE_SINK, Kind.REPARTITION):
         return _emit(node, host)
     if node.kind is Kind.AGGREGATE:
-        return _aggregate(node, host)
+        return aggregate(node, host, wants_old=[child.kind for child in behind] != [Kind.TABLE_SINK])
     function = node.functions["function"]
     makers: dict[Kind, Callable[[Callable[..., Any]], Step]] = {
         Kind.MAP: _map,
@@ -113,76 +112,6 @@ def _select_key(function: Callable[..., Any]) -> Step:
         return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
 
     return step
-
-
-def _aggregate(node: Node, host: BatchHost) -> Step:
-    builder = node.stores[0]
-    store, step = host.store(builder), aggregation(node)
-    counting = node.options["built_in"] == "count"
-
-    def aggregate(columns: Columns) -> Columns:
-        columns = _with_values(columns, host.null_values)
-        if not len(columns):
-            return columns.with_values(Changes([], []))
-        keys, groups = _by_key(node, columns, builder)
-        found = store.get_encoded(keys)
-        if counting:
-            changes, newest = _counted(found, groups)
-        else:
-            changes, newest = _folded(found, groups, columns, step)
-        store.put_encoded(keys, newest, columns.timestamps.take(groups.last).to_pylist())
-        return columns.with_values(changes)
-
-    return aggregate
-
-
-def _with_values(columns: Columns, ignored: NullValues) -> Columns:
-    """Without the records that have no value; those are counted."""
-    values = columns.listed()
-    if all(value is not None for value in values):
-        return columns
-    kept = [index for index, value in enumerate(values) if value is not None]
-    ignored.count += len(columns) - len(kept)
-    return columns.take(kept, [values[index] for index in kept])
-
-
-def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:
-    """The stored keys of the groups, and the groups, by their first records: changelogs keep the order of
-    writes. Bytes decide what is one key: two forms of it are one row."""
-    keys = columns.keys
-    if None in keys.distinct:
-        raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
-    encoded: list[Any] = keys.encoded(builder.key, builder.key.encode)
-    numbers = keys.numbers
-    if encoded is keys.raw and columns.rows is None:
-        return encoded, grouped(numbers)
-    first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
-    if len(first) < len(encoded):
-        encoded, numbers = list(first), pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
-    by_first: Any = numbers.dictionary_encode()
-    return [encoded[number] for number in by_first.dictionary.to_pylist()], grouped(by_first.indices)
-
-
-def _counted(found: list[int | None], groups: Groups) -> tuple[Changes, list[int]]:
-    before: Any = pa.array(found, pa.int64())
-    start: Any = pc.fill_null(before, 0)
-    new: Any = pc.add(pc.add(start.take(groups.group), groups.place), 1)
-    old: Any = pc.subtract(new, 1)
-    if before.null_count:
-        fresh = pc.and_(pc.equal(groups.place, 0), pc.is_null(before).take(groups.group))
-        old = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
-    return Changes(old, new), pc.add(start, groups.sizes.cast(pa.int64())).to_pylist()
-
-
-def _folded(
-    found: list[Any], groups: Groups, columns: Columns, step: Callable[[Any, Any], Any]
-) -> tuple[Changes, list[Any]]:
-    newest, olds, news = found, [], []
-    for group, value in zip(groups.group.to_pylist(), columns.listed(), strict=True):
-        olds.append(newest[group])
-        newest[group] = new = step(newest[group], value)
-        news.append(new)
-    return Changes(olds, news), newest
 
 
 def _table_map(function: Callable[..., Any]) -> Step:

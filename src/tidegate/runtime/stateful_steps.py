@@ -7,24 +7,28 @@ from typing import Any
 
 from tidegate.runtime.change import Change
 from tidegate.runtime.context import Handler, StepContext
-from tidegate.runtime.step import Chain, R, checked, needed
+from tidegate.runtime.kept_rows import KeptRows, made_by, wants_old
+from tidegate.runtime.step import Chain, R, changed, checked, needed
 from tidegate.topology.node import Node
 
 
 def aggregate(chain: Chain, node: Node) -> Handler:
-    store, forward = chain.host.store(node.stores[0]), chain.forward(node)
-    step, ignored = aggregation(node), chain.host.null_values
-    get, put = store.get, store.put
+    kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
+    step, ignored, with_old = aggregation(node), chain.host.null_values, wants_old(chain, node)
+    read, apart = kept.read, kept.apart
 
     def handle(record: R) -> None:
         if record.value is None:
             ignored.count += 1
             return
-        key = needed(node, record.key)
-        old = get(key)
+        key = kept.key(needed(node, record.key))
+        before, at = kept.load(key)
+        old = read(before)
         new = step(old, record.value)
-        put(key, new)
-        forward(record.with_value(Change(old, new)))
+        after = kept.written(new)
+        at = max(at, record.timestamp)
+        kept.save(key, after, at)
+        forward(changed(record, Change(apart(old, before) if with_old else old, apart(new, after)), at))
 
     return handle
 
@@ -57,7 +61,7 @@ def join(chain: Chain, node: Node, parent: int) -> Handler:
         if record.value is None:
             ignored.count += 1
             return
-        other = None if left and record.key is None else getter(needed(node, record.key))
+        other = None if left and record.key is None else getter(needed(node, record.key))[0]
         if other is not None or left:
             forward(record.with_value(function(record.value, other)))
 
@@ -75,7 +79,7 @@ def aggregation(node: Node) -> Callable[[Any, Any], Any]:
     if built_in == "reduce":
         reduce = functions["reduce"]
         return lambda old, value: value if old is None else reduce(old, value)
-    initial, add = functions["initial"], functions["add"]
+    initial, add = made_by(functions["initial"]), functions["add"]
     return lambda old, value: add(initial() if old is None else old, value)
 
 

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 from tidegate.errors import StateError, UserCodeError
 from tidegate.names import check_header
 from tidegate.record import Record
+from tidegate.runtime.change import Change
 from tidegate.runtime.context import Handler, Host, StepContext
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import Node
 
-Getter = Callable[[Any], Any]
-"""From a key to a table's row, now."""
+Getter = Callable[[Any], tuple[Any, int]]
+"""From a key to a table's row and its time, now; None if there is no row."""
 R = Record[Any, Any]
 
 
@@ -41,6 +42,13 @@ def needed(node: Node, key: Any) -> Any:
             "null-key", f"{node.label} needs a key, and this record has none", "give it one, or filter it out"
         )
     return key
+
+
+def changed(record: R, change: Change, timestamp: int) -> R:
+    """A change that a record brings about, at its own time."""
+    return Record(
+        record.key, change, timestamp, record.headers, record.topic, record.partition, record.offset
+    )
 
 
 def checked(node: Node, made: Any) -> R:

@@ -7,18 +7,20 @@ from typing import Any
 
 from tidegate.runtime.change import Change
 from tidegate.runtime.context import Handler
-from tidegate.runtime.step import Chain, Getter, R, needed
+from tidegate.runtime.kept_rows import NO_TIME, KeptRows, made_by, wants_old
+from tidegate.runtime.step import Chain, Getter, R, changed, needed
 from tidegate.topology.node import Kind, Node
 
 
 def table(chain: Chain, node: Node) -> Handler:
-    store, forward = chain.host.store(node.stores[0]), chain.forward(node)
+    kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
+    with_old = wants_old(chain, node)
 
     def handle(record: R) -> None:
-        key = needed(node, record.key)
-        old = store.get(key)
-        store.put(key, record.value)
-        forward(record.with_value(Change(old, record.value)))
+        key = kept.key(needed(node, record.key))
+        before, _ = kept.load(key)
+        kept.save(key, kept.written(record.value), record.timestamp)
+        forward(record.with_value(Change(kept.read(before) if with_old else before, record.value)))
 
     return handle
 
@@ -48,7 +50,7 @@ def table_join(chain: Chain, node: Node, parent: int) -> Handler:
     other = chain.getter(right_node if from_left else left_node)
 
     def handle(record: R) -> None:
-        beside = other(record.key)
+        beside, at = other(record.key)
         old, new = record.value
         change = (
             Change(join(old, beside), join(new, beside))
@@ -56,28 +58,31 @@ def table_join(chain: Chain, node: Node, parent: int) -> Handler:
             else Change(join(beside, old), join(beside, new))
         )
         if change.old is not None or change.new is not None:
-            forward(record.with_value(change))
+            forward(changed(record, change, max(at, record.timestamp)))
 
     return handle
 
 
 def table_aggregate(chain: Chain, node: Node) -> Handler:
-    store, forward = chain.host.store(node.stores[0]), chain.forward(node)
+    kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
     initial, add, subtract = (node.functions[role] for role in ("initial", "add", "subtract"))
-    empty = node.options.get("empty")
+    begin, empty, with_old = made_by(initial), node.options.get("empty"), wants_old(chain, node)
 
     def handle(record: R) -> None:
-        key = needed(node, record.key)
-        old = total = store.get(key)
+        key = kept.key(needed(node, record.key))
+        before, at = kept.load(key)
+        old = total = kept.read(before)
         change: Change = record.value
         if change.old is not None:
-            total = subtract(initial() if total is None else total, change.old)
+            total = subtract(begin() if total is None else total, change.old)
         if change.new is not None:
-            total = add(initial() if total is None else total, change.new)
+            total = add(begin() if total is None else total, change.new)
         if empty is not None and total == empty:
             total = None
-        store.put(key, total)
-        forward(record.with_value(Change(old, total)))
+        after, at = kept.written(total), max(at, record.timestamp)
+        kept.save(key, after, at)
+        old, new = kept.apart(old, before) if with_old else old, kept.apart(total, after)
+        forward(changed(record, Change(old, new), at))
 
     return handle
 
@@ -85,17 +90,39 @@ def table_aggregate(chain: Chain, node: Node) -> Handler:
 def getter_of(chain: Chain, node: Node) -> Getter:
     """How another step reads a table's row, now."""
     if node.stores:
-        getter: Getter = chain.host.store(node.stores[0]).get
-        return getter
+        return _from_store(KeptRows(node.stores[0], chain.host.store(node.stores[0])))
     first = chain.getter(chain.topology.nodes[node.parents[0]])
-    if node.kind is Kind.TABLE_MAP:
-        function = _or_none(node.functions["function"])
-        return lambda key: function(first(key))
-    if node.kind is Kind.TABLE_FILTER:
-        keep = _passing(node.functions["function"])
-        return lambda key: keep(first(key))
-    second, join = chain.getter(chain.topology.nodes[node.parents[1]]), _joined(node)
-    return lambda key: join(first(key), second(key))
+    if node.kind in (Kind.TABLE_MAP, Kind.TABLE_FILTER):
+        over = _or_none if node.kind is Kind.TABLE_MAP else _passing
+        return _mapped(over(node.functions["function"]), first)
+    return _of_both(_joined(node), first, chain.getter(chain.topology.nodes[node.parents[1]]))
+
+
+def _from_store(kept: KeptRows) -> Getter:
+    def get(key: Any) -> tuple[Any, int]:
+        data, at = kept.load(kept.key(key))
+        return kept.read(data), at
+
+    return get
+
+
+def _mapped(function: Callable[[Any], Any], getter: Getter) -> Getter:
+    def get(key: Any) -> tuple[Any, int]:
+        value, at = getter(key)
+        made = function(value)
+        return made, at if made is not None else NO_TIME
+
+    return get
+
+
+def _of_both(join: Callable[[Any, Any], Any], first: Getter, second: Getter) -> Getter:
+    def get(key: Any) -> tuple[Any, int]:
+        one, at = first(key)
+        two, other = second(key)
+        made = join(one, two)
+        return made, max(at, other) if made is not None else NO_TIME
+
+    return get
 
 
 def _or_none(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

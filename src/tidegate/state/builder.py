@@ -20,7 +20,7 @@ from tidegate.state.cached import CachedStore
 from tidegate.state.changelog import check_changelog_config
 from tidegate.state.environment import Environment
 from tidegate.state.expiry import EndOf, Expiry
-from tidegate.state.formats import Format, session_times, window_start
+from tidegate.state.formats import KEY_VALUE, OF_TABLE, Format, session_times, window_start
 from tidegate.state.lmdb_store import LmdbStore, ends_database
 from tidegate.state.lru import LruStore
 from tidegate.state.memory import MemoryStore
@@ -94,6 +94,11 @@ class StoreBuilder(Generic[S]):
     def persistent(self) -> bool:
         """Whether rows lie in the task's LMDB environment."""
         return not self.in_memory and self.factory is None
+
+    @property
+    def rows_kind(self) -> str:
+        """How its rows lie on disk, as a folder tells it."""
+        return OF_TABLE if self.kind == KEY_VALUE and self.layout.timestamped else self.kind
 
     @property
     def databases(self) -> list[str]:

@@ -4,6 +4,7 @@
 |-------------|--------------------------------------|-----------------------|---------------------------|
 | plain       | none                                 | value                 | value                     |
 | timestamped | none                                 | time (8) + value      | value, time of the record |
+| of a table  | none                                 | time (8) + value      | value, time of the record |
 | window      | start (8) + sequence (4)             | value                 | value                     |
 | session     | end (8) + start (8)                  | value                 | value                     |
 | timers      | none; see `key_timers`               | value                 | value                     |
@@ -46,8 +47,12 @@ WINDOW = Format(suffix=_WINDOW.size)
 SESSION = Format(suffix=_SESSION.size)
 
 
+KEY_VALUE, OF_TABLE = "key-value", "key-value with times"
+"""What a manifest calls both, and what a folder calls those of tables and aggregates that are named."""
+
 LAYOUTS = {
-    "key-value": PLAIN,
+    KEY_VALUE: PLAIN,
+    OF_TABLE: TIMESTAMPED,
     "in-memory": PLAIN,
     "lru": PLAIN,
     "timestamped": TIMESTAMPED,

@@ -28,6 +28,11 @@ class KeyValueStore(Generic[K, V]):
         self._encode_key, self._encode, self._decode = key.encode, value.encode, value.decode
         self._get, self._put = rows.get, rows.put
 
+    @property
+    def rows(self) -> CachedStore:
+        """The bytes below, for aggregates and tables."""
+        return self._rows
+
     def get(self, key: K) -> V | None:
         """The value, or None."""
         data = self._get(self._encode_key(key))
@@ -47,24 +52,6 @@ class KeyValueStore(Generic[K, V]):
         """Set many values at once."""
         for key, value in rows.items():
             self.put(key, value)
-
-    def get_encoded(self, keys: Sequence[bytes]) -> list[V | None]:
-        """The values of keys that are bytes already."""
-        found = self._rows.get_many(keys)
-        there = [data for data in found if data is not None]
-        values = iter(self._value.decode_many(there))
-        if len(there) == len(found):
-            return list(values)
-        return [None if data is None else next(values) for data in found]
-
-    def put_encoded(self, keys: Sequence[bytes], values: Sequence[V | None], times: Sequence[int]) -> None:
-        """Set the values of different keys that are bytes already, each at its own time."""
-        if None in values:
-            encode = self._encode
-            data: Sequence[bytes | None] = [None if value is None else encode(value) for value in values]
-        else:
-            data = self._value.encode_many(values)  # type: ignore[arg-type]
-        self._rows.put_many(keys, data, times)
 
     def delete(self, key: K) -> V | None:
         """Delete the row; what it was, or None."""
@@ -125,6 +112,11 @@ class TimestampedStore(Generic[K, V]):
         self._key = key
         self._value = value
         self._moment = moment
+
+    @property
+    def rows(self) -> CachedStore:
+        """The bytes below, for aggregates and tables."""
+        return self._rows
 
     def get(self, key: K) -> Stamped[V] | None:
         data = self._rows.get(self._key.encode(key))

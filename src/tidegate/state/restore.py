@@ -217,7 +217,9 @@ class Restore:
             return OnDisk(entry.offset, entry.topic, entry.current_at)
         if builder.in_memory or metadata is None or name not in metadata.offsets:
             return None
-        return OnDisk(metadata.offsets[name], metadata.topics.get(name, ""), metadata.current_at.get(name, 0))
+        facts, topic = metadata.stores.get(name), metadata.topics.get(name, "")
+        as_now = facts is None or facts.kind == builder.rows_kind
+        return OnDisk(metadata.offsets[name], topic, metadata.current_at.get(name, 0), as_now)
 
     def _check_gap(self, name: str, metadata: Metadata | None) -> None:
         """A store without changelog belongs to one position only. Of a task that never ran there is nothing

@@ -12,6 +12,8 @@ class OnDisk:
     offset: int
     topic: str
     current_at: int
+    as_now: bool = True
+    """Whether its rows are laid out as this version lays them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +26,15 @@ class InLog:
     delete_retention_ms: int
 
 
-def reason_to_discard(found: OnDisk, changelog: InLog, now: int) -> str | None:
+def reason_to_discard(found: OnDisk, changelog: InLog, now: int) -> str | None:  # noqa: PLR0911 - a list
     """Why the rows cannot be continued from the changelog, or None if they can.
 
     The last reason: a store that slept too long may hold rows whose tombstones are compacted away by now; a
     tail restore would bring deleted keys back. Half of the retention leaves room for the restore itself. A
     store that is current missed nothing, however old it is.
     """
+    if not found.as_now:
+        return "its rows are laid out in the way of an older version"
     if found.topic != changelog.topic:
         return "its changelog was created anew"
     if found.offset > changelog.target:
