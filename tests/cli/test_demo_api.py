@@ -46,7 +46,7 @@ def serving(answers: Answers) -> Iterator[tuple[Api, list[str]]]:
 
 
 def event(number: int) -> bytes:
-    return b'id: orders:0=%d\nevent: record\ndata: {"n": %d}\n\n' % (number, number)
+    return b'id: orders:0=%d\nevent: records\ndata: [{"n": %d}]\n\n' % (number, number)
 
 
 def test_an_error_is_told_as_the_server_tells_it() -> None:
@@ -65,8 +65,8 @@ def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
     told = iter(
         [
             (404, NOT_FOUND),
-            (200, b"retry: 1000\n\n" + event(1) + event(2) + b"id: orders:0=3\nevent: record\n"),
-            (200, event(3) + b'event: error\ndata: {"error": {}}\n\n'),
+            (200, b"retry: 1000\n\n" + event(1) + event(2) + b"id: orders:0=3\nevent: records\n"),
+            (200, event(3) + b'event: failure\ndata: {"error": {}}\n\n'),
         ]
     )
     taken: list[Any] = []

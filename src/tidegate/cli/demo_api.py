@@ -117,7 +117,7 @@ class Following:
             connection.close()
 
     def _events(self, response: HTTPResponse) -> None:
-        """An event is lines `id:`, `event:` and `data:`. Behind an event `error` the stream ends."""
+        """An event is lines `id:`, `event:` and `data:`. Behind an event `failure` the stream ends."""
         place = kind = ""
         while line := response.readline():
             name, _, text = line.decode().rstrip("\n").partition(": ")
@@ -125,6 +125,7 @@ class Following:
                 place = text
             elif name == "event":
                 kind = text
-            elif name == "data" and kind == "record":
-                self._take(msgspec.json.decode(text))
+            elif name == "data" and kind == "records":
+                for record in msgspec.json.decode(text):
+                    self._take(record)
                 self._at = place

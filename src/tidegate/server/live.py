@@ -1,8 +1,14 @@
 """Records as server-sent events, as they come.
 
-    id: orders:0=12,1=7          where the stream goes on behind this record, for Last-Event-ID
-    event: record
-    data: {"topic": ...}
+    id: orders:0=12,1=7          where the stream goes on behind these records, for Last-Event-ID
+    event: records
+    data: [{"topic": ...}, ...]
+
+A browser hands back nothing but the last id, and any server must know from it where to go on: an id holds the
+positions of all partitions, and is long where there are many. So an event holds as many records as make its
+id a small part of it, and where records come one by one, short events follow each other only as quickly as
+their ids are cheap. A client gets an event whole or not at all: nothing is missed behind its id, and nothing
+comes twice.
 
 A client that is slow is waited for: what it has not read yet lies in the log. When the log has dropped what
 comes next, an event `failure` says so and the stream ends.
@@ -39,6 +45,11 @@ AGAIN_MS = 1000
 HOPELESS_MS = 600_000
 """A browser asks again by itself, whatever it was told."""
 ALLOWED_SECONDS = 5.0
+RECORDS_PER_ID = 8
+"""An event is full when its records have so many times the bytes of its id."""
+ID_BYTES_PER_SECOND = 32 << 10
+"""So many bytes of ids a stream of events that are not full may have."""
+SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 1.0
 T = TypeVar("T")
 
 
@@ -61,6 +72,9 @@ class Live:
         self._reading = threading.Lock()
         self._held = ExitStack()
         self._reader: Reader | None = None
+        self._id_bytes = len(to_text(self._at))
+        self._rests = 0.0
+        """Seconds until the next event, after one that was not full."""
 
     async def open(self, client: str) -> None:
         """Take a place and open the reader: what is wrong is told before the stream begins."""
@@ -89,6 +103,7 @@ class Live:
                 chunk = await self._in_thread(self._next)
                 if chunk:
                     yield chunk
+                    await self._rest()
                 elif time.monotonic() - quiet_since < QUIET_SECONDS:
                     continue
                 else:
@@ -99,6 +114,12 @@ class Live:
             again = AGAIN_MS if error.retryable else HOPELESS_MS
             yield b"retry: %d\nevent: failure\ndata: %b\n\n" % (again, data)
 
+    async def _rest(self) -> None:
+        """What comes meanwhile lies in the log, and goes into one event."""
+        seconds, self._rests = self._rests, 0.0
+        if seconds > SHORTEST_REST_SECONDS:
+            await asyncio.sleep(min(seconds, LONGEST_REST_SECONDS))
+
     def _let_go(self) -> None:
         with self._reading:
             if self._reader is not None:
@@ -107,16 +128,29 @@ class Live:
 
     def _next(self) -> bytes:
         """What came, as the text of events."""
-        parts: list[bytes] = []
         with self._reading:
             fetched = [] if self._reader is None else self._reader.poll(POLL_SECONDS)
         rows = ([(part.partition, row) for row in rows_of(part.batch)] for part in fetched)
+        events: list[bytes] = []
+        records: list[str] = []
+        size = 0
         for placed in merge(*rows, key=lambda one: (one[1].timestamp, one[0])):
             partition, row = placed
             self._at[partition] = row.offset + 1
-            data = printable_json(msgspec.json.encode(self._told(placed)).decode())
-            parts.append(f"id: {to_text(self._at)}\nevent: record\ndata: {data}\n\n".encode())
-        return b"".join(parts)
+            records.append(printable_json(msgspec.json.encode(self._told(placed)).decode()))
+            size += len(records[-1])
+            if size >= RECORDS_PER_ID * self._id_bytes:
+                events.append(self._event(records))
+                records, size = [], 0
+        if records:
+            events.append(self._event(records))
+            self._rests = self._id_bytes / ID_BYTES_PER_SECOND
+        return b"".join(events)
+
+    def _event(self, records: list[str]) -> bytes:
+        place = to_text(self._at)
+        self._id_bytes = len(place)
+        return f"id: {place}\nevent: records\ndata: [{','.join(records)}]\n\n".encode()
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._streams.readers, call)
