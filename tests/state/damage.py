@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tidegate.state.inspect import opened, rows_of
 from tidegate.state.keys import stored_key
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def damage_row(folder: Path, store: str, key: bytes) -> None:
@@ -30,3 +33,17 @@ def damage(folder: Path, what: bytes, by: bytes) -> None:
     content = path.read_bytes()
     assert what in content, f"{what!r} is not in the file"
     path.write_bytes(content.replace(what, by))
+
+
+def data_of(folder: Path) -> bytes:
+    return (folder / "data.mdb").read_bytes()
+
+
+def page_of(content: bytes, what: bytes) -> list[int]:
+    """Where the pages begin that hold some bytes."""
+    places, at = [], content.find(what)
+    while at >= 0:
+        places.append(at // PAGE * PAGE)
+        at = content.find(what, at + 1)
+    assert places, f"{what!r} is not in the file"
+    return sorted(set(places))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import lmdb
 import msgspec
@@ -25,6 +26,9 @@ FIRST_MAP_BYTES = 256 << 20
 _META_DB = b":meta"
 _META_KEY = b"metadata"
 DAMAGED = "damaged"
+INTACT = 0x2144DF1C
+"""The CRC-32 of any bytes that are followed by their own CRC-32, little endian."""
+REPAIR_HINT = "rebuild the task's stores from the log: tidegate state check --repair"
 _SPARE_BYTES = 32 << 20
 _GROWTH = 3
 
@@ -90,7 +94,7 @@ class Environment:
         try:
             with in_our_words(folder):
                 self._env.reader_check()
-                self._check_undamaged()
+                self.check_undamaged()
                 _check_whole(self.folder, self._env)
                 self._databases = {name: self._database(name) for name in names}
         except BaseException:
@@ -111,7 +115,13 @@ class Environment:
 
     def metadata(self) -> Metadata | None:
         """What is committed; None for a new folder."""
-        return _metadata(self.txn.get(_META_KEY, db=self._databases[_META_DB]))
+        with in_our_words(self.folder):
+            found = _metadata(self.txn.get(_META_KEY, db=self._databases[_META_DB]))
+            if found is None and any(
+                self.txn.stat(database)["entries"] for database in self._databases.values()
+            ):
+                raise _no_metadata()
+        return found
 
     @property
     def applied_bytes(self) -> int:
@@ -143,10 +153,11 @@ class Environment:
             with in_our_words(self.folder):
                 self._env.set_mapsize(wanted)
 
-    def damaged(self) -> None:
-        """Remember, over a crash too, that this folder must be rebuilt."""
+    def damaged(self) -> str:
+        """Remember, over a crash too, that this folder must be rebuilt. Returns what a person can do."""
         with suppress(OSError):
-            (self.folder / DAMAGED).touch()
+            mark_damaged(self.folder)
+        return "nothing: the task is opened again, and its stores are rebuilt from the log"
 
     def touched(self, size: int) -> None:
         """Tell that rows of this size were written to the transaction: scans that are open end."""
@@ -157,7 +168,7 @@ class Environment:
         """Commit the rows with their metadata, synced."""
         self._check_thread()
         with in_our_words(self.folder):
-            self.txn.put(_META_KEY, msgspec.json.encode(metadata), db=self._databases[_META_DB])
+            self.txn.put(_META_KEY, _sealed(msgspec.json.encode(metadata)), db=self._databases[_META_DB])
             txn, self._txn = self._txn, None
             self.turn += 1
             self._applied = 0
@@ -191,8 +202,8 @@ class Environment:
                 "this is a bug: report it",
             )
 
-    def _check_undamaged(self) -> None:
-        """One in which a damaged row was found before is not trusted again."""
+    def check_undamaged(self) -> None:
+        """Raise if a damaged row was found here, by a task or by `tidegate state check --repair`."""
         if (self.folder / DAMAGED).exists():
             raise StateError("corrupt-state", "a damaged row was found in it", "it is rebuilt from the log")
 
@@ -220,17 +231,20 @@ class ReadOnlyEnvironment:
                 self._env.close()
                 raise
 
-    def damaged(self) -> None:
+    def damaged(self) -> str:
         """Nothing to remember: who only looks changes nothing."""
+        return REPAIR_HINT
 
     def touched(self, size: int) -> None:
         raise StateError("read-only", f"{size} bytes cannot be written here", "this is a bug: report it")
 
     def has(self, name: str) -> bool:
-        try:
-            self.database(name)
-        except StateError:
-            return False
+        """Whether there is such a database. Raises where that cannot be read."""
+        with in_our_words(self.folder):
+            try:
+                self._env.open_db(name.encode(), txn=self.txn, create=False)
+            except lmdb.NotFoundError:
+                return False
         return True
 
     def rows(self, name: str) -> int:
@@ -243,9 +257,19 @@ class ReadOnlyEnvironment:
 
     def metadata(self) -> Metadata | None:
         """What is committed; None for a folder in which nothing was committed yet."""
-        if not self.has(_META_DB.decode()):
-            return None
-        return _metadata(self.txn.get(_META_KEY, db=self.database(_META_DB.decode())))
+        with in_our_words(self.folder):
+            there = self.has(_META_DB.decode())
+            found = _metadata(self.txn.get(_META_KEY, db=self.database(_META_DB.decode()))) if there else None
+            if found is None and (self._rows_anywhere() or not (there or self._is_new())):
+                raise _no_metadata()
+        return found
+
+    def _is_new(self) -> bool:
+        return int(self.txn.stat(None)["entries"]) == 0
+
+    def _rows_anywhere(self) -> bool:
+        names = [bytes(name).decode() for name, _ in self.txn.cursor()]
+        return any(self.rows(name) for name in names)
 
     def close(self) -> None:
         self.txn.abort()
@@ -301,10 +325,11 @@ class in_our_words:  # noqa: N801 - reads as a statement
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is None or not isinstance(error, lmdb.Error | OSError):
             return
-        raise _translated(error, self._folder) from error
+        raise translated(error, self._folder) from error
 
 
-def _translated(error: BaseException, folder: Path) -> StateError:
+def translated(error: BaseException, folder: Path) -> StateError:
+    """LMDB's error, or the system's, as ours."""
     if isinstance(error, lmdb.MapFullError):
         return StateError("map-full", "the state outgrew its map", "open the task again; the map grows then")
     if isinstance(
@@ -325,13 +350,33 @@ def _is_full(folder: Path) -> bool:
     return folder.exists() and shutil.disk_usage(folder).free < 1 << 20
 
 
-def _metadata(raw: bytes | None) -> Metadata | None:
-    if raw is None:
+def _sealed(raw: bytes) -> bytes:
+    return raw + crc32(_META_KEY + raw).to_bytes(4, "little")
+
+
+def _metadata(sealed: bytes | None) -> Metadata | None:
+    """An offset that is one bit off would skip records of the changelog: so there is a checksum."""
+    if sealed is None:
         return None
+    if crc32(_META_KEY + sealed) != INTACT:
+        raise StateError(
+            "bad-metadata", "the state's metadata cannot be read: it does not match its checksum", REPAIR_HINT
+        )
     try:
-        return msgspec.json.decode(raw, type=Metadata)
+        return msgspec.json.decode(sealed[:-4], type=Metadata)
     except msgspec.DecodeError as error:
-        raise StateError("bad-metadata", f"the state's metadata cannot be read: {error}", "") from error
+        raise StateError(
+            "bad-metadata", f"the state's metadata cannot be read: {error}", REPAIR_HINT
+        ) from error
+
+
+def _no_metadata() -> StateError:
+    return StateError("bad-metadata", "there are rows, but the state's metadata is missing", REPAIR_HINT)
+
+
+def mark_damaged(folder: Path) -> None:
+    """Ask whoever holds this folder, or opens it next, to rebuild it. Raises OSError."""
+    (folder / DAMAGED).touch()
 
 
 def _first_map(folder: Path) -> int:

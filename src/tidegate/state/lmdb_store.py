@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
+import lmdb
+
 from tidegate.errors import StateError
-from tidegate.state.environment import in_our_words
+from tidegate.state.environment import INTACT, in_our_words, translated
 from tidegate.state.expiry import EndOf
 from tidegate.state.keys import (
     LONG_FROM,
@@ -29,8 +31,6 @@ from tidegate.state.keys import (
 from tidegate.state.protocol import RawRow, Token
 
 _LENGTH = struct.Struct(">I")
-_INTACT = 0x2144DF1C
-"""The CRC-32 of any bytes that are followed by their own CRC-32, little endian."""
 
 
 class Transaction(Protocol):
@@ -49,7 +49,9 @@ class Transaction(Protocol):
 
     def touched(self, size: int) -> None: ...
 
-    def damaged(self) -> None: ...
+    def damaged(self) -> str:
+        """A row is damaged: remember that, and return what a person can do."""
+        ...
 
 
 class LmdbStore:
@@ -69,19 +71,25 @@ class LmdbStore:
 
     def get(self, key: bytes) -> bytes | None:
         stored = self._stored(key)
-        sealed: bytes | None = self._environment.txn.get(stored, None, self._database)
+        try:
+            sealed: bytes | None = self._environment.txn.get(stored, None, self._database)
+        except lmdb.Error as error:
+            raise self._unreadable(error) from error
         if sealed is None:
             return None
-        if crc32(stored + sealed) != _INTACT:
+        if crc32(stored + sealed) != INTACT:
             raise self._damaged()
         value = sealed[:-4]
         return value if len(stored) <= self._longest_short else _unpack(value)[1]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         stored = self._all_stored(keys)
-        found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
+        try:
+            found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
+        except lmdb.Error as error:
+            raise self._unreadable(error) from error
         for row in found.items():
-            if crc32(b"".join(row)) != _INTACT:
+            if crc32(b"".join(row)) != INTACT:
                 raise self._damaged()
         if len(found) == len(stored) and max(map(len, stored), default=0) <= self._longest_short:
             return [found[at][:-4] for at in stored]
@@ -130,14 +138,18 @@ class LmdbStore:
 
     def ended(self, before: int, limit: int) -> list[bytes]:
         """Keys of rows whose end lies before a time, earliest first, at most `limit`."""
+        assert self._end_of is not None  # noqa: S101 - asked of windows and sessions only
         found: list[bytes] = []
-        cursor = self._environment.txn.cursor(db=self._ends)
-        if not cursor.first():
-            return found
-        for at, key in cursor.iternext():
-            if int.from_bytes(at[:8], "big") >= before or len(found) >= limit:
-                break
-            found.append(key)
+        try:
+            cursor = self._environment.txn.cursor(db=self._ends)
+            for at, key in cursor.iternext() if cursor.first() else ():
+                if int.from_bytes(at[:8], "big") >= before or len(found) >= limit:
+                    break
+                if len(key) < self._suffix or at != self._end_of(key).to_bytes(8, "big") + self._stored(key):
+                    raise self._damaged()
+                found.append(key)
+        except lmdb.Error as error:
+            raise self._unreadable(error) from error
         return found
 
     def _index(self, rows: dict[bytes, bytes | None]) -> None:
@@ -154,6 +166,14 @@ class LmdbStore:
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         """Stored rows whose place lies within the bounds; of a long key's group perhaps a few too many."""
+        try:
+            yield from self._walked(lower, upper, reverse=reverse)
+        except lmdb.Error as error:
+            raise self._unreadable(error) from error
+
+    def _walked(
+        self, lower: Bound | None, upper: Bound | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
         turn = self._environment.turn
         first = first_from(lower) if lower is not None else b"\x00"
         behind = last_below(upper) if upper is not None else None
@@ -190,7 +210,7 @@ class LmdbStore:
             yield key + suffix, value
 
     def _unsealed(self, stored: bytes, sealed: bytes) -> bytes:
-        if crc32(stored + sealed) != _INTACT:
+        if crc32(stored + sealed) != INTACT:
             raise self._damaged()
         return sealed[:-4]
 
@@ -206,12 +226,15 @@ class LmdbStore:
         ]
 
     def _damaged(self) -> StateError:
-        self._environment.damaged()
-        return StateError(
-            "corrupt-state",
-            f"a row of store {self._name!r} does not match its checksum",
-            "close the task and open it again: the store is rebuilt from the log",
-        )
+        hint = self._environment.damaged()
+        return StateError("corrupt-state", f"a row of store {self._name!r} does not match its checksum", hint)
+
+    def _unreadable(self, error: lmdb.Error) -> StateError:
+        """LMDB's error as ours: no record is at fault, so none may be skipped for it."""
+        ours = translated(error, self._environment.folder)
+        if ours.code == "corrupt-state":
+            ours.hint = self._environment.damaged()
+        return ours
 
 
 def _places(suffix: int) -> Callable[[bytes], bytes]:

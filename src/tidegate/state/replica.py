@@ -57,8 +57,9 @@ class Snapshot:
     def touched(self, size: int) -> None:
         raise StateError("read-only", f"{size} bytes cannot be written here", "this is a bug: report it")
 
-    def damaged(self) -> None:
-        """Nothing to remember: it is built anew at the next start."""
+    def damaged(self) -> str:
+        """Nothing to remember: it is built from the topic at the next start."""
+        return "start the server again: its copy is built from the topic at each start"
 
 
 class Replica:
@@ -138,5 +139,6 @@ class _Writing:
     def touched(self, size: int) -> None:
         """It is committed at once."""
 
-    def damaged(self) -> None:
+    def damaged(self) -> str:
         """Nothing is read here."""
+        return ""

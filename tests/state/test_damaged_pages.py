@@ -1,0 +1,115 @@
+"""Damage outside of the rows' values: metadata, pages of the tree, the index by end time."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+from tests.state.damage import damage, data_of, page_of
+from tests.state.store_bench import StoreBench
+from tests.state.test_bad_state import COUNTS, data_file, filled, reopen
+
+from tidegate import stores
+from tidegate.errors import StateError
+from tidegate.runtime.on_error import by_the_record
+from tidegate.state.environment import DAMAGED, ReadOnlyEnvironment
+from tidegate.state.formats import window_suffix
+from tidegate.state.keys import stored_key
+
+WINDOWS = stores.window("windows", int, size=10, retention=20)
+
+
+def test_a_flipped_bit_anywhere_in_the_metadata_is_never_believed() -> None:
+    """One digit of an offset further on, and records of the changelog would be skipped."""
+    seeds = random.Random(7)
+    with StoreBench(COUNTS) as bench:
+        rows = filled(bench, 20)
+        bench.state.drop()
+        folder = data_file(bench).parent
+        whole = data_of(folder)
+        start = whole.rindex(b'{"app":')
+        end = whole.index(b"}}", start) + 2 + 4
+        for place in [whole.index(b'"offsets":{"counts":', start) + 20, *seeds.sample(range(start, end), 20)]:
+            flipped = bytearray(whole)
+            flipped[place] ^= 1 << seeds.randrange(8)
+            (folder / "data.mdb").write_bytes(flipped)
+            loud = reopen(bench)
+            assert loud.discarded == [
+                "the state's metadata cannot be read: it does not match its checksum"
+            ], flipped[start:end]
+            assert dict(bench.store.all()) == rows
+            bench.state.drop()
+
+
+def test_rows_without_metadata_are_not_taken_for_a_new_folder() -> None:
+    with StoreBench(COUNTS) as bench:
+        rows = filled(bench, 20)
+        bench.state.drop()
+        folder = data_file(bench).parent
+        with lmdb.open(str(folder), max_dbs=4) as env, env.begin(write=True) as txn:
+            txn.delete(b"metadata", db=env.open_db(b":meta", txn=txn))
+        for_a_look = ReadOnlyEnvironment(folder)
+        with pytest.raises(StateError, match="missing") as error:
+            for_a_look.metadata()
+        assert error.value.code == "bad-metadata"
+        assert "state check --repair" in error.value.hint
+        for_a_look.close()
+        assert reopen(bench).discarded == ["there are rows, but the state's metadata is missing"]
+        assert dict(bench.store.all()) == rows
+
+
+@pytest.mark.parametrize("call", ["get", "get_many", "all"])
+def test_a_page_that_cannot_be_read_is_no_records_fault(call: str) -> None:
+    """A policy would skip one record after the other."""
+    with StoreBench(COUNTS) as bench:
+        rows = filled(bench)
+        bench.state.drop()
+        folder = data_file(bench).parent
+        wrong_kind_of_page(folder, b"key-1000" + b"\x00\x00")
+        reopen(bench)
+        calls: dict[str, Any] = {
+            "get": lambda: bench.store.get("key-1000"),
+            "get_many": lambda: bench.store.get_many(["key-1000"]),
+            "all": lambda: dict(bench.store.all()),
+        }
+        with pytest.raises(StateError) as error:
+            calls[call]()
+        assert error.value.code == "corrupt-state"
+        assert not by_the_record(error.value)
+        assert (folder / DAMAGED).exists(), "over a crash too"
+        bench.state.drop()
+        assert reopen(bench).discarded == ["a damaged row was found in it"]
+        assert dict(bench.store.all()) == rows
+
+
+def test_a_damaged_entry_of_the_index_by_end_time_tombstones_no_other_row() -> None:
+    with StoreBench(WINDOWS) as bench:
+        for key in ("ada", "bob"):
+            bench.store.put(key, 0, 1)
+        bench.store.put("adb", 50, 2)
+        bench.persist()
+        bench.state.drop()
+        [path] = bench.folder.glob("home/*/data.mdb")
+        place = stored_key(b"ada", window_suffix(0))
+        damage(path.parent, place + b"ada" + window_suffix(0), place + b"adb" + window_suffix(0))
+        bench.open()
+        bench.state.moment.stream_time = 40
+        with pytest.raises(StateError) as error:
+            bench.commit()
+        assert error.value.code == "corrupt-state"
+        bench.crash()
+        bench.state.moment.stream_time = 40
+        bench.commit()
+        assert list(bench.store.all()) == [("adb", 50, 2)]
+        assert len(bench.changelog()) == 1
+
+
+def wrong_kind_of_page(folder: Path, row: bytes) -> None:
+    """The page that holds a row has no flags any more."""
+    content = bytearray(data_of(folder))
+    for start in page_of(bytes(content), row):
+        content[start + 10 : start + 12] = b"\x00\x00"
+    (folder / "data.mdb").write_bytes(content)
