@@ -1,4 +1,4 @@
-"""`tidegate run|stop|describe|lag|reset|doctor`, as far as they need no Spark."""
+"""`tidegate run|stop|describe|lag|doctor`, as far as they need no Spark."""
 
 from __future__ import annotations
 
@@ -178,17 +178,6 @@ def test_an_app_that_never_ran_is_named(run: Run) -> None:
     run("topics", "create", "lines")
     for command in ("lag", "stop", "reset"):
         assert run(command, "ghost", "--json", code=1).json["error"]["code"] == "never-started"
-
-
-def test_a_reset_shows_what_would_go_and_then_lets_it_go(run: Run, tmp_path: Path) -> None:
-    ran_once(run, tmp_path)
-    shown = run("reset", "wordcount", "--dry-run", "--json").json
-    assert "wordcount-counts-changelog" in shown["topics"]
-    names = {topic["topic"] for topic in run("topics", "list", "--json").json["topics"]}
-    assert set(shown["topics"]) <= names
-    run("reset", "wordcount")
-    left = {topic["topic"] for topic in run("topics", "list", "--json").json["topics"]}
-    assert left == {"lines", "word-counts"}
 
 
 def test_a_stop_is_written_for_the_epoch_in_force(run: Run, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_reset_leaves_what_was_admitted_to_a_topic_of_the_users(
     run: Run, log: SqliteLog, named: str | None
 ) -> None:
     prepare(gated(admitted=named), log, SystemClock(), partitions=2)
-    gone = run("reset", "gated", "--json").json["topics"]
+    gone = run("reset", "gated", "--yes", "--json").json["topics"]
     assert {"gated-door-held-changelog", "gated-door-status-changelog"} <= set(gone)
     assert ("gated-door-admitted" in gone) == (named is None)
     assert named is None or named in log.names()

@@ -1,25 +1,21 @@
-"""`tidegate stop`, `describe`, `lag` and `reset`: an app from outside."""
+"""`tidegate stop`, `describe` and `lag`: an app from outside."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidegate import names
 from tidegate.app import App
 from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import say, say_json, say_table
 from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.log.ensure import find_topic
 from tidegate.runtime.apps import find_manifest
 from tidegate.runtime.control import read_control
 from tidegate.runtime.lag import lag_of
@@ -43,7 +39,7 @@ def stop(
     """Ask an app to commit, close and end."""
     with opened(log) as (found, _):
         if find_manifest(found, app) is None:
-            raise _unknown(app)
+            raise unknown_app(app)
         with closing(StatusFollower(found, app)) as follower:
             epoch = ask_to_stop(found, app, f"cli-{os.getpid()}", SystemClock().now())
             planned = len(read_control(found, app).plan(ROLE).slots)
@@ -75,50 +71,13 @@ def lag(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
     """Print how many records each stream task has before it."""
     with opened(log) as (found, _):
         if find_manifest(found, app) is None:
-            raise _unknown(app)
+            raise unknown_app(app)
         rows = lag_of(found, app)
     if json:
         say_json({"app": app, "lag": sum(row.lag for row in rows), "tasks": rows})
     else:
         cells = [(r.task, r.topic, f"{r.partition}", f"{r.position:,}", f"{r.lag:,}") for r in rows]
         say_table(cells, ("task", "topic", "partition", "position", "lag"))
-
-
-def reset(
-    app: AppId,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-    log: LogUrl = None,
-    json: AsJson = False,
-) -> None:
-    """Delete everything an app owns in the log and on this host: it starts from the beginning then.
-
-    Source topics and outputs stay, and so does what a gate admitted to a topic that was named for it; what a
-    gate holds is read again from the sources. The app must not run.
-    """
-    with opened(log) as (found, config):
-        manifest = find_manifest(found, app)
-        if manifest is None:
-            raise _unknown(app)
-        admitted = [names.gate(app, gate, "admitted") for gate in manifest.gates]
-        owned = [
-            *(topic for topic in manifest.internal.values() if topic in (*manifest.purged(), *admitted)),
-            *(store.changelog for store in manifest.stores.values() if store.changelog),
-            *(made(app) for made in (names.positions, names.control, names.status, names.dead_letters)),
-        ]
-        topics = [topic for topic in owned if find_topic(found, topic) is not None]
-        folder = Path(config.folder) / config.state_dir / app
-        if not dry_run:
-            ask_to_stop(found, app, f"reset-{os.getpid()}", SystemClock().now())
-            for topic in topics:
-                found.delete(topic)
-            shutil.rmtree(folder, ignore_errors=True)
-    if json:
-        say_json({"app": app, "dry_run": dry_run, "topics": topics, "folder": str(folder)})
-        return
-    say(f"{app}: {'would delete' if dry_run else 'deleted'}")
-    for topic in topics:
-        say(f"  topic   {topic}")
-    say(f"  folder  {folder}")
 
 
 def loaded(config: Config) -> App:
@@ -129,5 +88,6 @@ def loaded(config: Config) -> App:
     return load_app(config.app, config.settings)
 
 
-def _unknown(app: str) -> ConfigError:
+def unknown_app(app: str) -> ConfigError:
+    """An id that no control topic on the log knows."""
     return ConfigError("never-started", f"app {app!r} never ran on this log", "check its id and --log")

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, demo, doctor, gates, run, serve, state, topics
+from tidegate.cli import apps, demo, doctor, gates, reset, run, serve, state, topics
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import say, say_error
 from tidegate.errors import TidegateError
@@ -69,7 +69,7 @@ app.command("serve")(serve.serve)
 app.command("stop")(apps.stop)
 app.command("describe")(apps.describe)
 app.command("lag")(apps.lag)
-app.command("reset")(apps.reset)
+app.command("reset")(reset.reset)
 app.command("doctor")(doctor.doctor)
 
 

@@ -1,0 +1,100 @@
+"""`tidegate reset`: start an app over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.apps import loaded, unknown_app
+from tidegate.cli.options import AsJson, LogUrl, opened
+from tidegate.cli.output import say, say_json
+from tidegate.clock import SystemClock
+from tidegate.config import load_config
+from tidegate.errors import ConfigError
+from tidegate.log.protocol import Log
+from tidegate.runtime.apps import find_manifest
+from tidegate.runtime.reset import Reset, carry_out, end_run, held, holder, planned_reset
+from tidegate.topology.belongings import Belongings, of_manifest, of_topology
+
+WAIT_SECONDS = 30.0
+
+
+def reset(
+    app: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP",
+            help="The app's id, or MODULE:NAME: finds what is left also where the control topic is lost.",
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Stop and fence a run that holds the app first.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    log: LogUrl = None,
+    json: AsJson = False,
+) -> None:
+    """Delete everything that belongs to an app, in the log and on this host: it reads its sources from the
+    start then.
+
+    Source topics and outputs stay, and so does what a gate admitted to a topic that was named for it; what a
+    gate holds is read again from the sources. Refused while a run holds the app.
+    """
+    with opened(log) as (found, config):
+        mine = _belongings(found, app)
+        clock = SystemClock()
+        plan = planned_reset(found, mine)
+        folder = Path(config.folder) / config.state_dir / mine.app
+        if not json:
+            _show(plan, folder)
+        if not dry_run:
+            run = holder(found, mine.app, clock)
+            if run is not None and not force:
+                raise held(mine.app, run)
+            _confirm(mine.app, yes=yes, json=json)
+            if run is not None:
+                end_run(found, mine.app, f"reset-{os.getpid()}", clock, WAIT_SECONDS)
+            carry_out(found, plan, clock)
+            shutil.rmtree(folder, ignore_errors=True)
+    if json:
+        shown = {"topics": plan.topics, "shared": plan.shared, "folder": str(folder)}
+        say_json({"app": mine.app, "dry_run": dry_run, **shown})
+    elif not dry_run:
+        say(f"{mine.app}: deleted")
+
+
+def _belongings(log: Log, app: str) -> Belongings:
+    """As the manifest has it; where there is none, as the app is written."""
+    topology = loaded(load_config({"app": app})).build() if ":" in app else None
+    manifest = find_manifest(log, app if topology is None else topology.app)
+    if manifest is not None:
+        return of_manifest(manifest)
+    if topology is None:
+        raise unknown_app(app)
+    return of_topology(topology)
+
+
+def _show(plan: Reset, folder: Path) -> None:
+    say(f"{plan.app}: what a reset deletes")
+    for topic in plan.topics:
+        say(f"  topic   {topic}")
+    say(f"  folder  {folder}")
+    for topic, other in plan.shared.items():
+        say(f"  stays   {topic}  (app {other} owns it too)")
+
+
+def _confirm(app: str, *, yes: bool, json: bool) -> None:
+    if yes:
+        return
+    if json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(
+            "not-confirmed", f"nobody was asked whether app {app!r} may be deleted", "run it with --yes"
+        )
+    if not typer.confirm("Delete it?"):
+        raise ConfigError("not-confirmed", f"app {app!r} stays as it is", "answer y to delete it")
