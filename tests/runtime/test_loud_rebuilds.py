@@ -22,6 +22,7 @@ from tidegate.partitioner import partition_for
 from tidegate.runtime import slot_job
 from tidegate.runtime.status import Failure, Numbers, Status, Warned, tell
 from tidegate.state.builder import OnGap
+from tidegate.state.environment import DAMAGED, mark_damaged
 from tidegate.state.inspect import find_folders
 from tidegate.types import TopicPartition
 
@@ -80,11 +81,28 @@ def test_a_damaged_row_is_rebuilt_and_reported(
         fleet.connection.send(LINES, "k", "a")
         wait_for(lambda: fleet.counts() == RESULT_OF_COUNT)
         wait_for(lambda: numbers(fleet, "rebuilt") == 1)
-    assert "corrupt-state" in {one.code for one in statuses(fleet) if isinstance(one, Failure)}
+    assert [one for one in statuses(fleet) if isinstance(one, Failure)] == [], "the job goes on by itself"
+    assert len(warned(fleet, "corrupt-state")) == 1
     [message] = warned(fleet, "store-rebuilt")
     assert "'counts', partition" in message
     assert "a damaged row was found in it" in message
     assert [record.levelname for record in caplog.records if message in record.getMessage()] == ["WARNING"]
+
+
+def test_a_folder_that_somebody_marked_is_rebuilt_by_the_slot_that_holds_it(
+    open_fleet: Callable[[Callable[[], App]], Fleet],
+) -> None:
+    fleet = open_fleet(wordcount)
+    counted(fleet)
+    folder = folder_of(fleet, "a")
+    with fleet.running():
+        wait_for(lambda: numbers(fleet, "running") == 3)
+        mark_damaged(folder)
+        wait_for(lambda: bool(warned(fleet, "store-rebuilt")))
+        wait_for(lambda: not (folder / DAMAGED).exists())
+        fleet.connection.send(LINES, "k", "a")
+        wait_for(lambda: fleet.counts() == RESULT_OF_COUNT)
+    assert [one for one in statuses(fleet) if isinstance(one, Failure)] == []
 
 
 def test_damaged_metadata_is_reported_and_a_new_folder_is_not(

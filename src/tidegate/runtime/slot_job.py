@@ -8,7 +8,8 @@ hourly make room on the host; 7 told to stop: finish, commit, close.
 
 After a fence only the newest attempt opens its writer again: an expired transaction and a real zombie look
 the same from here, and the control topic tells them apart. A log that does not answer is waited for; then all
-begins anew with 1. So it does when the log refuses a record (`refusals`).
+begins anew with 1. So it does when the log refuses a record (`refusals`), and when state is damaged: the slot
+finds that itself, or `tidegate state check --repair` marks a folder; what is marked is rebuilt when opened.
 """
 
 from __future__ import annotations
@@ -96,6 +97,9 @@ class SlotJob:
                     self._tell_failure(error)
                     raise
                 yield from self._await_log()
+            except StateError as error:
+                reopened += 1
+                self._open_again_after(error, reopened)
             except Exception as error:
                 self._tell_failure(error)
                 raise
@@ -108,6 +112,13 @@ class SlotJob:
             Ended(order.epoch, order.slot, order.attempt, self._records),
             self._clock.now(),
         )
+
+    def _open_again_after(self, error: StateError, reopened: int) -> None:
+        """Damage goes away with that: what is damaged is marked, and rebuilt when it is opened."""
+        if error.code != "corrupt-state" or reopened > REOPENINGS:
+            self._tell_failure(error)
+            raise error
+        self._warn(error)
 
     def _await_log(self) -> Iterator[None]:
         """However long that takes: the driver could do no better, and a new start would find it no sooner."""
@@ -212,6 +223,8 @@ class SlotJob:
                 slot.close()
                 return
             if self._beats():
+                for task in slot.tasks:
+                    task.state.environment.check_undamaged()
                 self._tell_numbers(slot)
                 self._log.mirror(self._order.app_id, slot.committed())
                 yield
