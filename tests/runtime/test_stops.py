@@ -10,7 +10,9 @@ import pytest
 from tests.runtime.fleet import QUICK, Fleet, expected, send
 from tests.waiting import wait_for
 
+from tidegate import names
 from tidegate.clock import SystemClock
+from tidegate.errors import LogError
 from tidegate.faultpoints import installed
 from tidegate.runtime.control import read_control
 from tidegate.runtime.coordinator import State
@@ -96,3 +98,16 @@ def test_a_stop_is_not_taken_back_to_an_older_epoch_by_a_driver_that_was_taken_o
     with installed(user):
         ask_to_stop(fleet.log, APP, "an older driver", now, 1)
     assert read_control(fleet.log, APP).stop(ROLE).epoch == 2
+
+
+def test_stops_that_fence_each_other_for_ever_end_by_name(fleet: Fleet) -> None:
+    log, stops = fleet.prepared(), f"{names.driver_id(APP, ROLE)}.stop"
+    take_over(log, APP, 1, SystemClock()).close()
+
+    def fence(point: str) -> None:
+        if point == "stop.2":
+            log.writer(stops).close()
+
+    with installed(fence), pytest.raises(LogError) as error:
+        ask_to_stop(log, APP, "user", 1)
+    assert (error.value.code, error.value.retryable) == ("stop-not-written", True)
