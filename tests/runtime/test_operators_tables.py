@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from tests.runtime.stories import FEW, Sent, Story, equal_to_its_changelog, play, rows_of, stories
 
-from tidegate import App, TableTopic, TopologyError
+from tidegate import App, TableTopic
 from tidegate.dsl.table import Table
 from tidegate.testing.driver import Driver
 
@@ -173,20 +173,81 @@ def test_a_count_of_a_join_of_two_aggregates_of_one_stream_takes_back_each_step(
         assert d.rows(OUT) == {"7": 1, "4": 1}
 
 
-@pytest.mark.parametrize("by", ["itself", "a map of it", "a filter of it"])
-def test_a_table_joined_with_itself_is_refused(by: str) -> None:
-    """A change would come by both sides, and the count behind it would be wrong."""
+OTHER_SIDES: dict[str, tuple[Callable[[Table[str, int]], Table[str, int]], Callable[[int], int | None]]] = {
+    "itself": (lambda table: table, lambda value: value),
+    "a map of it": (lambda table: table.map(half), lambda value: value // 2),
+    "a filter of it": (lambda table: table.filter(lambda v: v > 0), lambda v: v if v > 0 else None),
+    "a join of it": (lambda table: table.join(table.map(half), plus), lambda value: value + value // 2),
+}
+
+
+@pytest.mark.parametrize("by", OTHER_SIDES)
+@pytest.mark.parametrize("left", [True, False], ids=["left join", "join"])
+@FEW
+@given(story=stories(ROWS))
+def test_a_table_joined_with_itself_takes_back_what_it_sent(by: str, left: bool, story: Story) -> None:
     app = App("tables")
     table = app.table(IN)
-    others: dict[str, Callable[[], Table[str, int]]] = {
-        "itself": lambda: table,
-        "a map of it": lambda: table.map(half),
-        "a filter of it": lambda: table.filter(bool),
-    }
-    table.left_join(others[by](), plus).to(OUT)
-    with pytest.raises(TopologyError) as told:
-        app.build()
-    assert told.value.code == "joined-with-itself"
+    side, oracle = OTHER_SIDES[by]
+    joined = table.left_join(side(table), plus) if left else table.join(side(table), plus)
+    joined.to(OUT)
+    counts = TableTopic("counts", int)
+    joined.group_by("by-name", name_of).count("made").to(counts)
+
+    def check(d: Driver, sent: list[Sent]) -> None:
+        rows = {key: (value, oracle(value)) for key, value in rows_of(sent, IN).items()}
+        expected = {key: plus(*both) for key, both in rows.items() if left or both[1] is not None}
+        assert d.rows(OUT) == expected
+        assert d.rows(counts) == {name: len(values) for name, values in groups(expected).items()}
+
+    play(app, [IN], story, check)
+
+
+def test_a_self_join_sends_each_change_once() -> None:
+    app = App("tables")
+    table = app.table(IN)
+    table.join(table.map(half), plus).to(OUT)
+    with Driver(app) as d:
+        d.send(IN, "ada", 4, 10, None)
+        d.run()
+        assert d.values(OUT) == [6, 15, None]
+
+
+@FEW
+@given(story=stories(ROWS, ROWS))
+def test_a_join_whose_sides_share_one_of_two_tables_takes_back_what_it_sent(story: Story) -> None:
+    app = App("tables")
+    table, other = app.table(IN), app.table(OTHER)
+    joined = table.left_join(other, plus).join(table.map(half), plus)
+    joined.to(OUT)
+    counts = TableTopic("counts", int)
+    joined.group_by("by-name", name_of).count("made").to(counts)
+
+    def check(d: Driver, sent: list[Sent]) -> None:
+        one, two = rows_of(sent, IN), rows_of(sent, OTHER)
+        expected = {key: plus(value, two.get(key)) + value // 2 for key, value in one.items()}
+        assert d.rows(OUT) == expected
+        assert d.rows(counts) == {name: len(values) for name, values in groups(expected).items()}
+
+    play(app, [IN, OTHER], story, check)
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_aggregate_joined_with_a_map_of_itself(batches: bool) -> None:
+    from tidegate import Topic
+
+    events = Topic("events", int)
+    app = App("tables")
+    sums = app.stream(events).sum("sums", half)
+    joined = sums.join(sums.map(half), plus)
+    joined.to(OUT)
+    counts = TableTopic("counts", int)
+    joined.group_by("by-value", lambda value: f"{value}").count("made").to(counts)
+    with Driver(app, batches=batches) as d:
+        d.send(events, "ada", 8, 8)
+        d.send(events, "bob", 8)
+        d.run()
+        assert (d.rows(OUT), d.rows(counts)) == ({"ada": 12, "bob": 6}, {"12": 1, "6": 1})
 
 
 def test_a_deleted_row_that_was_never_there_says_nothing() -> None:

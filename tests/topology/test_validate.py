@@ -127,11 +127,6 @@ def a_table_join_with_another_app(app: App) -> None:
     app.table(TOTALS).join(App("other").table(ROWS), lambda one, two: one + two).to(ROWS)  # here
 
 
-def a_table_joined_with_itself(app: App) -> None:
-    table = app.table(ROWS)
-    table.join(table.map(abs), lambda one, two: one + two).to(TOTALS)  # here
-
-
 def two_components_of_one_name(app: App) -> None:
     app.stream(IN).to(OUT)
     app.stream(MORE).count("in").to(TOTALS)  # here
@@ -180,7 +175,6 @@ MISTAKES: list[tuple[Callable[[App], None], str, str]] = [
     (a_merge_with_another_app, "other-app", "merge"),
     (a_join_with_another_app, "other-app", "join"),
     (a_table_join_with_another_app, "other-app", "table join"),
-    (a_table_joined_with_itself, "joined-with-itself", "table join"),
     (two_components_of_one_name, "duplicate-name", 'source "more"'),
     (timers_of_a_function, "no-on-timer", 'process "step"'),
     (timers_of_a_class_that_they_cannot_call, "no-on-timer", 'process "step"'),

@@ -8,6 +8,8 @@ from typing import Any
 from tidegate.runtime import sinks, stateful_steps, stateless_steps, table_steps
 from tidegate.runtime.context import Handler, Host, StepContext
 from tidegate.runtime.gates import Gates
+from tidegate.runtime.replaced import Replaced
+from tidegate.runtime.self_join import shared_stores
 from tidegate.runtime.step import Getter, R
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.node import COMMANDS, INTERNAL, Kind, Node
@@ -43,6 +45,8 @@ class TaskChain:
         self.host = host
         self._handlers: dict[tuple[int, int], Handler] = {}
         self._steps: list[tuple[Any, StepContext]] = []
+        self._replaced: dict[str, Replaced] = {}
+        self._self_joins: dict[int, Callable[[int], Handler]] = {}
         read = (topology.nodes[node] for node in subtopology.inputs)
         self.inputs = {node.id: self._input(node) for node in read if node.kind not in COMMANDS}
 
@@ -81,8 +85,14 @@ class TaskChain:
             handler = self._handlers[node.id, parent] = self._made(node, parent)
         return handler
 
-    def getter(self, node: Node) -> Getter:
-        return table_steps.getter_of(self, node)
+    def getter(self, node: Node, *, before: bool = False) -> Getter:
+        return table_steps.getter_of(self, node, before=before)
+
+    def replaced(self, store: str) -> Replaced | None:
+        return self._replaced.get(store)
+
+    def watched(self, store: str) -> Replaced:
+        return self._replaced.setdefault(store, Replaced())
 
     def _input(self, node: Node) -> Handler:
         return table_steps.table(self, node) if node.kind is Kind.TABLE else self.forward(node)
@@ -95,5 +105,13 @@ class TaskChain:
         if node.kind is Kind.JOIN:
             return stateful_steps.join(self, node, parent)
         if node.kind is Kind.TABLE_JOIN:
-            return table_steps.table_join(self, node, parent)
+            return self._table_join(node, parent)
         return MAKERS[node.kind](self, node)
+
+    def _table_join(self, node: Node, parent: int) -> Handler:
+        shared = shared_stores(self.topology.nodes, node)
+        if not shared:
+            return table_steps.table_join(self, node, parent)
+        if node.id not in self._self_joins:
+            self._self_joins[node.id] = table_steps.table_self_join(self, node, sorted(shared))
+        return self._self_joins[node.id](parent)

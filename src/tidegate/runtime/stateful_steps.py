@@ -15,20 +15,24 @@ from tidegate.topology.node import Node
 def aggregate(chain: Chain, node: Node) -> Handler:
     kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
     step, ignored, with_old = aggregation(node), chain.host.null_values, wants_old(chain, node)
-    read, apart = kept.read, kept.apart
+    read, apart, cell = kept.read, kept.apart, chain.replaced(node.stores[0].name)
 
     def handle(record: R) -> None:
         if record.value is None:
             ignored.count += 1
             return
         key = kept.key(needed(node, record.key))
-        before, at = kept.load(key)
+        before, replaced_at = kept.load(key)
         old = read(before)
         new = step(old, record.value)
         after = kept.written(new)
-        at = max(at, record.timestamp)
+        at = max(replaced_at, record.timestamp)
         kept.save(key, after, at)
-        forward(changed(record, Change(apart(old, before) if with_old else old, apart(new, after)), at))
+        made = changed(record, Change(apart(old, before) if with_old else old, apart(new, after)), at)
+        if cell is None:
+            forward(made)
+        else:
+            cell.forward(key, before, replaced_at, lambda: forward(made))
 
     return handle
 

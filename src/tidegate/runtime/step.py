@@ -10,12 +10,13 @@ from tidegate.names import check_header
 from tidegate.record import Record
 from tidegate.runtime.change import Change
 from tidegate.runtime.context import Handler, Host, StepContext
+from tidegate.runtime.replaced import Replaced
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import Node
 
+R = Record[Any, Any]
 Getter = Callable[[Any], tuple[Any, int]]
 """From a key to a table's row and its time, now; None if there is no row."""
-R = Record[Any, Any]
 
 
 class Chain(Protocol):
@@ -31,7 +32,17 @@ class Chain(Protocol):
 
     def handler(self, node: Node, parent: int) -> Handler: ...
 
-    def getter(self, node: Node) -> Getter: ...
+    def getter(self, node: Node, *, before: bool = False) -> Getter:
+        """How a table's row is read; as it was before the change in work, if asked for."""
+        ...
+
+    def replaced(self, store: str) -> Replaced | None:
+        """Where the step that changes a store notes what it replaces; None if nobody asks."""
+        ...
+
+    def watched(self, store: str) -> Replaced:
+        """The same, asked for from now on."""
+        ...
 
     def add_step(self, step: Any, context: StepContext) -> None: ...
 

@@ -8,19 +8,25 @@ from typing import Any
 from tidegate.runtime.change import Change
 from tidegate.runtime.context import Handler
 from tidegate.runtime.kept_rows import NO_TIME, KeptRows, made_by, wants_old
+from tidegate.runtime.replaced import Replaced
+from tidegate.runtime.self_join import self_join
 from tidegate.runtime.step import Chain, Getter, R, changed, needed
 from tidegate.topology.node import Kind, Node
 
 
 def table(chain: Chain, node: Node) -> Handler:
     kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
-    with_old = wants_old(chain, node)
+    with_old, cell = wants_old(chain, node), chain.replaced(node.stores[0].name)
 
     def handle(record: R) -> None:
         key = kept.key(needed(node, record.key))
-        before, _ = kept.load(key)
+        before, at = kept.load(key)
         kept.save(key, kept.written(record.value), record.timestamp)
-        forward(record.with_value(Change(kept.read(before) if with_old else before, record.value)))
+        made = record.with_value(Change(kept.read(before) if with_old else before, record.value))
+        if cell is None:
+            forward(made)
+        else:
+            cell.forward(key, before, at, lambda: forward(made))
 
     return handle
 
@@ -67,10 +73,11 @@ def table_aggregate(chain: Chain, node: Node) -> Handler:
     kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
     initial, add, subtract = (node.functions[role] for role in ("initial", "add", "subtract"))
     begin, empty, with_old = made_by(initial), node.options.get("empty"), wants_old(chain, node)
+    cell = chain.replaced(node.stores[0].name)
 
     def handle(record: R) -> None:
         key = kept.key(needed(node, record.key))
-        before, at = kept.load(key)
+        before, replaced_at = kept.load(key)
         old = total = kept.read(before)
         change: Change = record.value
         if change.old is not None:
@@ -79,29 +86,60 @@ def table_aggregate(chain: Chain, node: Node) -> Handler:
             total = add(begin() if total is None else total, change.new)
         if empty is not None and total == empty:
             total = None
-        after, at = kept.written(total), max(at, record.timestamp)
+        after, at = kept.written(total), max(replaced_at, record.timestamp)
         kept.save(key, after, at)
         old, new = kept.apart(old, before) if with_old else old, kept.apart(total, after)
-        forward(changed(record, Change(old, new), at))
+        made = changed(record, Change(old, new), at)
+        if cell is None:
+            forward(made)
+        else:
+            cell.forward(key, before, replaced_at, lambda: forward(made))
 
     return handle
 
 
-def getter_of(chain: Chain, node: Node) -> Getter:
-    """How another step reads a table's row, now."""
+def table_self_join(chain: Chain, node: Node, shared: list[str]) -> Callable[[int], Handler]:
+    cells = [chain.watched(store) for store in shared]
+    left, right = (
+        (chain.getter(side, before=True), chain.getter(side))
+        for side in (chain.topology.nodes[number] for number in node.parents)
+    )
+    return self_join(
+        (left, right),
+        _joined(node),
+        cells,
+        lambda parent: table_join(chain, node, parent),
+        chain.forward(node),
+    )
+
+
+def getter_of(chain: Chain, node: Node, *, before: bool = False) -> Getter:
+    """How another step reads a table's row, now, or as it was before the change in work."""
     if node.stores:
-        return _from_store(KeptRows(node.stores[0], chain.host.store(node.stores[0])))
-    first = chain.getter(chain.topology.nodes[node.parents[0]])
+        kept = KeptRows(node.stores[0], chain.host.store(node.stores[0]))
+        cell = chain.replaced(node.stores[0].name)
+        return _from_store(kept) if cell is None or not before else _from_before(kept, cell)
+    first = chain.getter(chain.topology.nodes[node.parents[0]], before=before)
     if node.kind in (Kind.TABLE_MAP, Kind.TABLE_FILTER):
         over = _or_none if node.kind is Kind.TABLE_MAP else _passing
         return _mapped(over(node.functions["function"]), first)
-    return _of_both(_joined(node), first, chain.getter(chain.topology.nodes[node.parents[1]]))
+    second = chain.getter(chain.topology.nodes[node.parents[1]], before=before)
+    return _of_both(_joined(node), first, second)
 
 
 def _from_store(kept: KeptRows) -> Getter:
     def get(key: Any) -> tuple[Any, int]:
         data, at = kept.load(kept.key(key))
         return kept.read(data), at
+
+    return get
+
+
+def _from_before(kept: KeptRows, cell: Replaced) -> Getter:
+    now = _from_store(kept)
+
+    def get(key: Any) -> tuple[Any, int]:
+        return (kept.read(cell.data), cell.time) if kept.key(key) == cell.key else now(key)
 
     return get
 

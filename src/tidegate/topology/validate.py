@@ -24,7 +24,6 @@ def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object
     _check_stores(nodes)
     _check_topics(nodes)
     _check_ends(nodes)
-    _check_joins(nodes)
     _check_timers(nodes)
     topology = build_graph(app, nodes, settings)
     _check_components(topology)
@@ -79,22 +78,6 @@ def _check_ends(nodes: Mapping[int, Node]) -> None:
         left = "pick" in node.options and node.parents[0] in used
         if node.id not in parents and node.kind not in EFFECTS and not left:
             raise mistake("dangling", node, "nothing comes of it", "add .to(topic), or take it out")
-
-
-def _check_joins(nodes: Mapping[int, Node]) -> None:
-    """The sides of a table join have no store in common: a change of it would come by both, and the first
-    would take back a row that was never told."""
-    stores: dict[int, set[str]] = {}
-    for node in nodes.values():
-        sides = [stores[parent] for parent in node.parents]
-        if node.kind is Kind.TABLE_JOIN and sides[0] & sides[1]:
-            raise mistake(
-                "joined-with-itself",
-                node,
-                f"both sides come from the table {min(sides[0] & sides[1])!r}",
-                "use map(function) on the one table",
-            )
-        stores[node.id] = {store.name for store in node.stores} or set().union(*sides)
 
 
 def _check_timers(nodes: Mapping[int, Node]) -> None:
