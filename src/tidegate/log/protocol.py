@@ -106,7 +106,8 @@ class Log(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise LogError `log-unreachable` if the log does not answer soon."""
+        """Raise LogError `log-unreachable` if the log does not answer soon, `commit-unknown` if such a commit
+        spent it: then it must be opened again."""
         ...
 
     def create(self, spec: TopicSpec) -> TopicInfo:

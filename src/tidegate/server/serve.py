@@ -17,6 +17,7 @@ from tidegate.config import Config
 from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
+from tidegate.log.reopening import ReopeningLog
 from tidegate.server.app import make_app
 from tidegate.server.guard import LARGEST_HEAD
 from tidegate.server.replicas import Replicas
@@ -75,8 +76,9 @@ def serve(config: Config, settings: ServerSettings, started: Callable[[str], Non
 def prepared(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> Iterator[Server]:
     """A server that has its port, its log and its replicas, and what it holds let go behind it."""
     tokens = None if settings.tokens is None else Tokens(config.folder / settings.tokens)
+    place = LogPlace.of(config)
     listening = listen(settings)
-    with closing(listening), closing(open_log(LogPlace.of(config), create=False)) as log:
+    with closing(listening), closing(ReopeningLog(lambda: open_log(place, create=False))) as log:
         replicas = Replicas(log, (config.folder / config.state_dir).parent)
         streams = Streams(settings.streams, settings.streams_per_client)
         with closing(Serving(log, SystemClock(), replicas, streams, tokens)) as serving:

@@ -92,7 +92,7 @@ class Database:
         it open what a crash would bring back: `commit-unknown`, and this database is spent.
         """
         with self._lock, in_our_words():
-            self._check_usable()
+            self.check()
             connection = self._writing
             if self.path is not None and sync is not self._syncs:
                 connection.pragma("synchronous", "FULL" if sync else "NORMAL")
@@ -132,7 +132,7 @@ class Database:
     def read(self) -> Iterator[apsw.Connection]:
         """One short read transaction: everything inside sees the same moment."""
         with self._read_lock:
-            self._check_usable()
+            self.check()
             with snapshot(self._reading):
                 yield self._reading
 
@@ -146,7 +146,8 @@ class Database:
             finally:
                 self._writing.close()
 
-    def _check_usable(self) -> None:
+    def check(self) -> None:
+        """Raise LogError if nothing can be done with it any more: `commit-unknown`, `closed`, `forked`."""
         if self._broken is not None:
             raise self._broken
         if self._closed:

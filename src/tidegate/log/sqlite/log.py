@@ -59,7 +59,8 @@ class SqliteLog:
         return LogPlace("sqlite://" if self.path is None else f"sqlite:///{self.path.absolute()}")
 
     def check(self) -> None:
-        """A file is always there."""
+        """A file is always there; but a commit whose outcome is unknown spends the log that is open."""
+        self._database.check()
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         return self._catalog.create(spec)

@@ -24,13 +24,16 @@ async def live() -> Answer:
 @router.get("/health/ready")
 @for_anybody
 def ready(server: Server) -> Answer:
-    """The log answers, and the replicas get on."""
+    """The log answers, and the replicas get on. A log that must be opened again is, here too."""
     try:
         server.log.check()
-    except TidegateError:
-        return Answer({"ready": False}, 503)
-    well = not server.replicas.troubles() and (server.tokens is None or server.tokens.usable())
-    return Answer({"ready": well}, 200 if well else 503)
+    except TidegateError as error:
+        return Answer({"ready": False, "reason": error.code}, 503)
+    if server.replicas.troubles():
+        return Answer({"ready": False, "reason": "replicas"}, 503)
+    if server.tokens is not None and not server.tokens.usable():
+        return Answer({"ready": False, "reason": "tokens"}, 503)
+    return Answer({"ready": True})
 
 
 @router.post("/tickets")

@@ -1,0 +1,140 @@
+"""A log that is opened again when it is spent, for processes that run for months.
+
+A commit whose sync fails (`commit-unknown`) spends an open embedded log: whether it counts shows only at the
+next opening. That comes by itself here, at the next use: 1 open the log a second time; 2 commit and sync
+something there, which shows that the disk takes it again, and decides the unknown commit for good; 3 put the
+new one in place; 4 close the old one. As long as 1 or 2 fail, every call fails with their error, and so does
+`check`. Readers have connections of their own and go on; writers are spent, as after every failed commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+
+from tidegate.errors import LogError, TidegateError
+from tidegate.log.place import LogPlace
+from tidegate.log.protocol import Log, Reader, Writer
+from tidegate.log.topic import TopicInfo, TopicSpec
+from tidegate.types import Offset, TopicPartition
+
+logger = logging.getLogger("tidegate.log")
+UNKNOWN = "commit-unknown"
+TRIAL = "tidegate-reopening"
+"""The writer of step 2: always the same, so that it takes one row."""
+
+
+class ReopeningLog:
+    """Passes every call on to the log that is open now."""
+
+    def __init__(self, opened: Callable[[], Log]) -> None:
+        """`opened` opens the log; it is called here for the first time."""
+        self._opened = opened
+        self._log = opened()
+        self._spent: Log | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        return self._log.id
+
+    @property
+    def place(self) -> LogPlace:
+        return self._log.place
+
+    def check(self) -> None:
+        with self._usable() as log:
+            log.check()
+
+    def create(self, spec: TopicSpec) -> TopicInfo:
+        with self._usable() as log:
+            return log.create(spec)
+
+    def describe(self, name: str) -> TopicInfo:
+        with self._usable() as log:
+            return log.describe(name)
+
+    def names(self) -> list[str]:
+        with self._usable() as log:
+            return log.names()
+
+    def delete(self, name: str) -> None:
+        with self._usable() as log:
+            log.delete(name)
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], *, committed: bool = True
+    ) -> dict[TopicPartition, Offset]:
+        with self._usable() as log:
+            return log.ends(partitions, committed=committed)
+
+    def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
+        with self._usable() as log:
+            return log.offset_at(partition, timestamp)
+
+    def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader:
+        with self._usable() as log:
+            return log.reader(positions)
+
+    def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
+        with self._usable() as log:
+            return log.writer(writer_id, open_seconds=open_seconds)
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        with self._usable() as log:
+            return log.append(partition, batch)
+
+    def purge(self, partition: TopicPartition, before: Offset) -> None:
+        with self._usable() as log:
+            log.purge(partition, before)
+
+    def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
+        with self._usable() as log:
+            log.mirror(group, positions)
+
+    def staging(self) -> Log:
+        with self._usable() as log:
+            return log.staging()
+
+    def close(self) -> None:
+        self._log.close()
+
+    @contextmanager
+    def _usable(self) -> Iterator[Log]:
+        with self._lock:
+            if self._spent is self._log:
+                self._reopen()
+            log = self._log
+        try:
+            yield log
+        except LogError as error:
+            if error.code == UNKNOWN and _is_spent(log):
+                self._spent = log
+            raise
+
+    def _reopen(self) -> None:
+        """Steps 1 to 4."""
+        fresh = self._opened()
+        try:
+            fresh.writer(TRIAL).close()
+        except BaseException:
+            with suppress(TidegateError):
+                fresh.close()
+            raise
+        old, self._log = self._log, fresh
+        logger.warning("the log was opened again after a commit whose outcome was unknown")
+        with suppress(TidegateError):
+            old.close()
+
+
+def _is_spent(log: Log) -> bool:
+    """Not every log is spent by such a commit: only one that says so itself is opened again."""
+    try:
+        log.check()
+    except LogError as error:
+        return error.code == UNKNOWN
+    return False
