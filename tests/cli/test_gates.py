@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.gate.app import EVENTS, PASSED, gated
+from tests.gate.many import forbid_scans, many_statuses
 from tests.gate.working import Working
 
 from tidegate.clock import SystemClock
@@ -111,6 +112,16 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     with Driver(gated(), log=log, partitions=2) as driver:
         driver.run()
         assert driver.gate("door").audit() == []
+
+
+def test_gates_are_listed_without_a_look_at_all_keys(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".tidegate").mkdir()
+    with many_statuses(tmp_path / ".tidegate" / "log.db"):
+        forbid_scans(monkeypatch)
+        [gate] = run("gates", "list", "--json").json["gates"]
+        assert (gate["paused"], gate["held"], gate["everyone"]) == (20, 2, False)
 
 
 def test_a_log_without_gates_says_so(run: Run, log: SqliteLog) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.gate.app import EVENTS, PASSED, gated
+from tests.gate.many import forbid_scans, many_statuses
 from tests.gate.working import Working
 from tests.server.conftest import Client, Serve
 from tests.waiting import wait_for
@@ -282,6 +283,17 @@ def test_a_server_answers_before_and_after_the_app(
     wait_for(lambda: got(client, "/gates/door")["held"] == 1)
     working.close()
     assert got(client, "/gates/door/keys/ada")["waiting"] == 1
+
+
+def test_gates_are_listed_without_a_look_at_all_keys(
+    client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert log.path is not None
+    with many_statuses(log.path):
+        forbid_scans(monkeypatch)
+        [gate] = got(client, "/gates")["gates"]
+        assert (gate["paused"], gate["waiting_keys"], gate["held"], gate["everyone"]) == (20, 2, 2, False)
+        assert got(client, "/gates/door")["held"] == 2
 
 
 def test_two_apps_may_have_a_gate_of_one_name(client: Client, log: SqliteLog) -> None:

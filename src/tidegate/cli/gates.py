@@ -233,15 +233,14 @@ def _found(log: Log, gate: str) -> Gate:
 
 
 def _summary(gate: Gate) -> dict[str, Any]:
-    keys = list(gate.states())
-    waiting = [one.buffered for one in keys if one.buffered is not None]
+    totals = gate.totals()
     return {
         "app": gate.app,
         "gate": gate.name,
-        "paused": sum(one.status is not None and one.status.state == "PAUSED" for one in keys),
-        "held": sum(one.count for one in waiting),
-        "bytes": sum(one.bytes for one in waiting),
-        "everyone": any(status.state == "PAUSED" for status in gate.everyone().values()),
+        "paused": totals.paused,
+        "held": totals.held,
+        "bytes": totals.bytes,
+        "everyone": totals.everyone,
         **{what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
     }
 

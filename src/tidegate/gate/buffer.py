@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,8 @@ from tidegate.stores import key_value
 
 Index = KeyValueStore[bytes, Buffered]
 Rows = KeyValueStore[tuple[bytes, int], Held]
-NOTHING = Buffered(0, 0, 0, 0, 0)
+NOTHING = Buffered(0, 0, 0, 0, -1)
+SPARE = 1000
 
 
 def stores_of(gate: str) -> tuple[StoreBuilder[Any], StoreBuilder[Any], StoreBuilder[Any]]:
@@ -41,6 +43,7 @@ class Buffer:
         self.count = sum(held.count for held in self.keys.values())
         self.size = sum(held.bytes for held in self.keys.values())
         """Bytes of values and headers."""
+        self._times = self._in_heap()
 
     def __contains__(self, key: bytes) -> bool:
         return key in self.keys
@@ -48,7 +51,13 @@ class Buffer:
     @property
     def oldest(self) -> int | None:
         """When the oldest event came."""
-        return min((held.since for held in self.keys.values()), default=None)
+        while self._times:
+            since, key = self._times[0]
+            held = self.keys.get(key)
+            if held is not None and held.since == since:
+                return since
+            heapq.heappop(self._times)
+        return None
 
     def held(self, key: bytes) -> int:
         found = self.keys.get(key)
@@ -71,6 +80,10 @@ class Buffer:
         self.size += after.bytes - before.bytes
         if to is not None:
             self.keys[key] = to
+            if to.since != before.since:
+                heapq.heappush(self._times, (to.since, key))
+        if len(self._times) > 2 * len(self.keys) + SPARE:
+            self._times = self._in_heap()
 
     def take(self, key: bytes, limit: int) -> Iterator[Held]:
         """The oldest events of a key, in order; each is gone once the next is asked for. StateError
@@ -97,6 +110,13 @@ class Buffer:
         self._index.put(key, left)
         self.reset(key, left)
         return left, oldest
+
+    def _in_heap(self) -> list[tuple[int, bytes]]:
+        """When the oldest event of each key came. Times that a key does not have any more are passed over
+        when they come up, and left out when there are too many of them."""
+        times = [(held.since, key) for key, held in self.keys.items()]
+        heapq.heapify(times)
+        return times
 
     def _row(self, key: bytes, held: Buffered) -> Held:
         found = self._rows.get((key, held.first))

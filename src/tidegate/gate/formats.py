@@ -16,6 +16,8 @@ from tidegate.log.topic import LATEST_TIMESTAMP
 VERSION: Final = 1
 EVERYONE = b"\x00tidegate.everyone"
 """The key under which a whole gate is paused, with one record in each partition of the status topic."""
+TOTALS = b""
+"""The key under which the status store keeps the totals of its partition: no command can have it."""
 LONGEST_RECORD = 64 << 10
 LONGEST_TEXT = 4096
 
@@ -45,6 +47,32 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = VERSION
 
 
+class Totals(msgspec.Struct, frozen=True, array_like=True):
+    """What a gate holds in one partition, or in all of them."""
+
+    paused: int = 0
+    """Keys with a pause of their own."""
+    keys: int = 0
+    """Keys with events that wait."""
+    held: int = 0
+    bytes: int = 0
+    oldest: int | None = None
+    """When the oldest event that waits came."""
+    everyone: bool = False
+    """Whether a gate-wide pause is in force."""
+
+    def __add__(self, other: Totals) -> Totals:
+        times = [time for time in (self.oldest, other.oldest) if time is not None]
+        return Totals(
+            self.paused + other.paused,
+            self.keys + other.keys,
+            self.held + other.held,
+            self.bytes + other.bytes,
+            min(times, default=None),
+            self.everyone or other.everyone,
+        )
+
+
 class InForce(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     """A row of the store `<gate>-status`: what the gate has applied."""
 
@@ -57,10 +85,13 @@ class InForce(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     cause: Cause = "status"
     earlier: tuple[int, ...] = ()
     """Epochs of the statuses of this key that the gate applied before, the newest last."""
+    totals: Totals | None = None
+    """Only in the row of TOTALS."""
 
     def shown(self) -> dict[str, Any]:
         """What others see of it, by name."""
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "earlier"}
+        hidden = ("earlier", "totals")
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in hidden}
 
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):

@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError, LogError
 from tidegate.gate.buffer import stores_of
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.decide import Known, is_held
-from tidegate.gate.formats import EVERYONE, Audit, Buffered, Held, InForce
+from tidegate.gate.formats import EVERYONE, TOTALS, Audit, Buffered, Held, InForce, Totals
 from tidegate.gate.rows import Folded, Rows
 from tidegate.log.protocol import Log
 from tidegate.topology.manifest import GateEntry, Manifest
@@ -102,6 +102,10 @@ class Gate:
         found = {number: self._status_of(number, EVERYONE) for number in range(self.entry.partitions)}
         return {number: status for number, status in found.items() if status is not None}
 
+    def totals(self) -> Totals:
+        """How much it holds: as its tasks counted it, so that no key is looked at."""
+        return sum((self._totals(number) for number in range(self.entry.partitions)), Totals())
+
     def events(self, key: bytes, limit: int, behind: int = -1) -> list[tuple[int, Held]]:
         """The events of a key that wait, oldest first, with their sequence: those behind one."""
         number = self.commander.partition_of(key)
@@ -153,7 +157,7 @@ class Gate:
         statuses = self._rows.scan(topics.status, number, behind)
         waiting = self._rows.scan(topics.index, number, behind)
         both = merge(
-            ((key, status, None) for key, status in statuses if key != EVERYONE),
+            ((key, status, None) for key, status in statuses if key not in (EVERYONE, TOTALS)),
             ((key, None, index) for key, index in waiting),
             key=itemgetter(0),
         )
@@ -165,6 +169,20 @@ class Gate:
                 own = own if status is None else _row(_in_force, status)
                 held = held if index is None else _row(_buffered, index)
             yield self._state(key, own, held, everyone)
+
+    def _totals(self, number: int) -> Totals:
+        status = self._status_of(number, TOTALS)
+        if status is not None and status.totals is not None:
+            return status.totals
+        everyone = self._status_of(number, EVERYONE)
+        counted = Totals(everyone=everyone is not None and everyone.state == "PAUSED")
+        for one in self._keys(number, None):  # written before totals were kept
+            paused = int(one.status is not None and one.status.state == "PAUSED")
+            waits = one.buffered
+            counted += (
+                Totals(paused) if waits is None else Totals(paused, 1, waits.count, waits.bytes, waits.since)
+            )
+        return counted
 
     def _state(
         self, key: bytes, own: InForce | None, waiting: Buffered | None, everyone: InForce | None

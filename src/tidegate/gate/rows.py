@@ -10,6 +10,9 @@ from tidegate.log.reads import fold, read_between
 from tidegate.log.records import rows_of
 from tidegate.types import TopicPartition
 
+TAIL = 100
+"""Records at the end of a partition that are looked at first."""
+
 
 class Rows(Protocol):
     """Changelogs and audit topics as of one moment."""
@@ -33,9 +36,12 @@ class Folded:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._tables: dict[TopicPartition, dict[bytes, bytes]] = {}
+        self._tails: dict[TopicPartition, dict[bytes, bytes | None]] = {}
 
     def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
-        return self._table(topic, partition).get(key)
+        """A row that was written last is found without a look at all the others."""
+        tail = self._tail(TopicPartition(topic, partition))
+        return tail[key] if key in tail else self._table(topic, partition).get(key)
 
     def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         for key, value in sorted(self._table(topic, partition).items()):
@@ -51,6 +57,15 @@ class Folded:
                 for row in rows_of(batch):
                     if row.key == key and row.value is not None:
                         yield row.value
+
+    def _tail(self, partition: TopicPartition) -> dict[bytes, bytes | None]:
+        if partition not in self._tails:
+            start = self._log.describe(partition.topic).starts[partition.partition]
+            end = self._log.ends([partition])[partition]
+            batches = read_between(self._log, partition, max(start, end - TAIL), end)
+            rows = (row for batch in batches for row in rows_of(batch))
+            self._tails[partition] = {row.key: row.value for row in rows if row.key is not None}
+        return self._tails[partition]
 
     def _table(self, topic: str, number: int) -> dict[bytes, bytes]:
         partition = TopicPartition(topic, number)

@@ -13,7 +13,7 @@ from tidegate.errors import LogError, SerdeError, TidegateError
 from tidegate.gate.buffer import Buffer
 from tidegate.gate.commands import check_key
 from tidegate.gate.decide import Event, Known, Outcome, Tick, Triggered, Wished, decide, is_held
-from tidegate.gate.formats import EVERYONE, Audit, Held, InForce, Trigger, Wish, decode
+from tidegate.gate.formats import EVERYONE, TOTALS, Audit, Held, InForce, Totals, Trigger, Wish, decode
 from tidegate.partitioner import partition_for
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
@@ -88,8 +88,10 @@ class GateStep:
         self._ends: list[tuple[int, bytes]] = []
         self._ready: dict[bytes, None] = {}
         self._undo: list[Callable[[], object]] = []
+        self._changed = False
         for key, status in self._status.all():
-            self._remember(key, status)
+            if key != TOTALS:
+                self._remember(key, status)
         self._find_ready()
 
     # --- events ---------------------------------------------------------------------------------------
@@ -131,6 +133,7 @@ class GateStep:
                 self._host.dead_letter(raw, error)
                 return
         before = self._buffer.keys.get(key)
+        self._changed = True
         self._buffer.add(key, event)
         self._undo.append(lambda: self._buffer.reset(key, before))
 
@@ -190,6 +193,7 @@ class GateStep:
 
     def _apply(self, key: bytes, status: InForce) -> None:
         host = self._host
+        self._changed = True
         self._status.put(key, status)
         before, everyone = self._paused.get(key), self._everyone
         self._undo.append(lambda: self._reset(key, before, everyone))
@@ -230,8 +234,15 @@ class GateStep:
         """Whether something may go out."""
         return bool(self._ready)
 
+    def before_commit(self) -> None:
+        """Keep the totals, as the last row that a commit writes to the status store: who looks from outside
+        finds them at the end of its changelog, however many keys there are."""
+        if self._changed:
+            self._status.put(TOTALS, InForce("ACTIVE", 0, self._host.now(), totals=self.totals()))
+
     def committed(self) -> None:
         """As much again may go."""
+        self._changed = False
         self._left = self._chunk
 
     def begin_record(self) -> None:
@@ -265,6 +276,7 @@ class GateStep:
                 continue
             for event in self._buffer.take(key, min(self._left, AT_ONCE)):
                 self._host.emit_from(self._admitted, key, event)
+                self._changed = True
                 self._left -= 1
                 self.counts.drained += 1
             if key in self._buffer:
@@ -282,6 +294,13 @@ class GateStep:
         return Known(own, self._everyone, key in self._buffer)
 
     # --- what it tells --------------------------------------------------------------------------------
+
+    def totals(self) -> Totals:
+        """What it holds now."""
+        buffer = self._buffer
+        return Totals(
+            self.paused, len(buffer.keys), buffer.count, buffer.size, buffer.oldest, self.everyone_paused
+        )
 
     @property
     def paused(self) -> int:

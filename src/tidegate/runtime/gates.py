@@ -188,6 +188,10 @@ class Gates:
         for gate in self.all:
             gate.step.take_back()
 
+    def before_commit(self) -> None:
+        for gate in self.all:
+            gate.step.before_commit()
+
     def committed(self) -> None:
         for gate in self.all:
             gate.step.committed()

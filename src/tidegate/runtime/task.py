@@ -373,11 +373,11 @@ class StreamTask:
     def tell_time(self) -> None:
         """Time-only records to the partitions behind that were not told the stream time. A strict task tells
         it once, at its end: nothing that it writes depends on when it commits."""
-        now = self._setting.clock.now()
+        self.gates.before_commit()
         strict = self._pinned is not None
         if strict and (self._clockwork.left or not self.merge.done()):
             return
-        self._moved |= self._sender.tell_time(now, at_once=strict)
+        self._moved |= self._sender.tell_time(self._setting.clock.now(), at_once=strict)
 
     def moved(self) -> bool:
         return self._moved or (self.at.short_of_pins() and self.merge.done())

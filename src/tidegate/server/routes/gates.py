@@ -162,24 +162,16 @@ def _fits(one: KeyState, status: str | None) -> bool:
 
 
 def _summary(gate: Gate) -> dict[str, Any]:
-    paused = keys = held = size = 0
-    oldest: int | None = None
-    for one in gate.states():
-        paused += one.status is not None and one.status.state == "PAUSED"
-        if one.buffered is not None:
-            keys += 1
-            held += one.buffered.count
-            size += one.buffered.bytes
-            oldest = one.buffered.since if oldest is None else min(oldest, one.buffered.since)
+    totals = gate.totals()
     return {
         "app": gate.app,
         "gate": gate.name,
-        "paused": paused,
-        "waiting_keys": keys,
-        "held": held,
-        "bytes": size,
-        "oldest": oldest,
-        "everyone": any(status.state == "PAUSED" for status in gate.everyone().values()),
+        "paused": totals.paused,
+        "waiting_keys": totals.keys,
+        "held": totals.held,
+        "bytes": totals.bytes,
+        "oldest": totals.oldest,
+        "everyone": totals.everyone,
         "partitions": gate.entry.partitions,
         "topics": {what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
     }
