@@ -8,6 +8,7 @@ import pytest
 from tests.runtime.stories import START
 
 from tidegate import App, Context, Record, TableTopic, Topic, stores
+from tidegate.log.kafka import zero_time
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of, to_batch
 from tidegate.runtime.origin import ORIGIN, OWNER, origin_of
@@ -247,6 +248,21 @@ def test_the_mark_counts_only_behind_internal_topics(batches: bool) -> None:
         d.log.append(TopicPartition("in", 0), to_batch([row]))
         d.run()
         assert sorted(d.values(OUT)) == ["2", "4"]
+
+
+@BOTH_WAYS
+def test_a_record_of_time_0_is_no_mark(batches: bool) -> None:
+    """On Kafka it has a header of the same name, which stays if a broker replaced the time."""
+    with Driver(reminding(), batches=batches) as d:
+        send(d, (2, 0))
+        d.run()
+        places = [TopicPartition("app-even-repartition", number) for number in range(2)]
+        place, end = next((place, end) for place, end in d.log.ends(places).items() if end)
+        first = next(row for batch in read_between(d.log, place, 0, end) for row in rows_of(batch))
+        headers: Any = (*first.headers, zero_time.MARK)
+        d.log.append(place, to_batch([Row(first.key, IN.encode_value(6), START, headers)] * 3))
+        d.run()
+        assert d.values(OUT) == ["2", "6", "6", "6"]
 
 
 def test_an_outcome_holds_what_nodes_see() -> None:

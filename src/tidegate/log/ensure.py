@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.protocol import Log
-from tidegate.log.topic import DAY_MS, POLICY, TopicInfo, TopicSpec
+from tidegate.log.topic import DAY_MS, EVENT_TIMES, POLICY, TIMES, TopicInfo, TopicSpec
 
 # A table's readers may be away for long: a tombstone that is gone too early brings rows back.
 TABLE_DEFAULTS = {POLICY: "compact", "delete.retention.ms": str(30 * DAY_MS)}
@@ -61,6 +61,17 @@ def check_topic(info: TopicInfo, *, table: bool, partitions: int | None = None) 
             "partition-count",
             f"topic {info.name!r} has {info.partitions} partitions, asked for were {partitions}",
             "ask for the count it has, or use another name",
+        )
+
+
+def check_event_times(info: TopicInfo) -> None:
+    """Raise LogError `replaces-times` for a topic whose broker writes its own times into records."""
+    if not info.keeps_times:
+        raise LogError(
+            "replaces-times",
+            f"topic {info.name!r} has {TIMES} {info.config[TIMES]!r}: its broker replaces event times",
+            f"kafka-configs --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name"
+            f" {info.name} --add-config {TIMES}={EVENT_TIMES}; records in it keep the broker's times",
         )
 
 

@@ -28,6 +28,8 @@ DEFAULTS: dict[str, int] = {
     "message.timestamp.before.max.ms": 2**63 - 1,
 }
 RATIO = "min.cleanable.dirty.ratio"
+TIMES, EVENT_TIMES = "message.timestamp.type", "CreateTime"
+"""Whose times records have. Not for anybody to set: a log that replaces event times changes results."""
 POLICY = "cleanup.policy"
 
 
@@ -107,6 +109,11 @@ class TopicInfo:
     @property
     def compacts(self) -> bool:
         return "compact" in self.policy
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether records keep the event times that they were written with."""
+        return self.config.get(TIMES, EVENT_TIMES) == EVENT_TIMES
 
     @property
     def history_cut(self) -> bool:

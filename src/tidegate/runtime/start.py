@@ -12,7 +12,7 @@ from tidegate import names
 from tidegate.app import App
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, LogError
-from tidegate.log.ensure import ensure_topic, find_topic
+from tidegate.log.ensure import check_event_times, ensure_topic, find_topic
 from tidegate.log.positions import TaskId, check_positions, positions_topic, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.topic import TopicInfo, TopicSpec
@@ -33,7 +33,7 @@ from tidegate.state.protocol import RestoreListener
 from tidegate.topics import TopicBase
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest, partition_counts
-from tidegate.topology.node import COMMANDS, Kind
+from tidegate.topology.node import COMMANDS, SOURCES, Kind
 from tidegate.types import TopicPartition
 
 SMALL_BATCH = 100
@@ -215,6 +215,9 @@ def prepare(
     if not create_sources:
         check_sources(log, topology)
     infos = _declared_topics(topology, log, partitions)
+    for node in topology.nodes.values():
+        if node.topic is not None and node.kind in SOURCES:
+            check_event_times(infos[node.topic.name])
     counts_of_topics = {name: info.partitions for name, info in infos.items()}
     manifest = settle_manifest(topology, log, counts_of_topics, clock)
     counts = partition_counts(topology, counts_of_topics)
@@ -228,6 +231,7 @@ def prepare(
             infos[topic] = ensure_topic(
                 log, topic, table=False, partitions=count, default=count, config=config
             )
+        check_event_times(infos[topic])
     _create_changelogs(topology, manifest, log, counts, largest)
     log.create(positions_topic(topology.app))
     log.create(status_topic(topology.app))

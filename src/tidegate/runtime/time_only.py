@@ -27,14 +27,20 @@ EVERY_MS = 1000
 
 
 def is_time_only(headers: Headers) -> bool:
-    """Whether a record of an internal topic only tells the time; the mark is its last header."""
-    return bool(headers) and headers[-1][0] == TIME
+    """Whether a record of an internal topic only tells the time; the mark is its last header.
+
+    The whole mark: on Kafka a record of time 0 carries a header of the same name with another content, which
+    its reader leaves there if a broker changed the time (`log/kafka/zero_time.py`).
+    """
+    return bool(headers) and tuple(headers[-1]) == MARK
 
 
 def any_time_only(headers: pa.Array[Any]) -> bool:
     """Whether one of many records of an internal topic does."""
-    names: Any = pc.struct_field(headers.flatten(), [0])
-    return bool(pc.any(pc.equal(names, TIME)).as_py())
+    pairs = headers.flatten()
+    names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
+    marks: Any = pc.and_(pc.equal(names, MARK[0]), pc.equal(contents, MARK[1]))
+    return bool(pc.any(marks).as_py())
 
 
 class TimeTeller:

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.errors import ConfigError
 from tidegate.log.place import KAFKA_PARTS
+from tidegate.log.topic import TIMES
 
 OURS = frozenset(
     [
@@ -39,6 +40,7 @@ OURS = frozenset(
         "transactional.id",
     ]
 )
+OURS_OF_TOPICS = frozenset([TIMES])
 REPLICAS = "replication.factor"
 READER_GROUP = "tidegate"
 """librdkafka asks for a group where none is used: partitions are assigned and nothing is committed."""
@@ -175,6 +177,6 @@ def _flat(part: str, settings: Any) -> dict[str, Any]:
     for name, value in settings.items():
         if isinstance(value, Mapping | list):
             raise ConfigError("bad-setting", f"{section} {name} is no single value", "see docs/kafka.md")
-        if name in OURS:
+        if name in (OURS_OF_TOPICS if part == "topics" else OURS):
             raise ConfigError("bad-setting", f"{section} {name} is for tidegate to decide", "leave it out")
     return dict(settings)

@@ -16,9 +16,10 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from tidegate.errors import LogError
+from tidegate.log.ensure import check_event_times
 from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.words import error_of, in_our_words
-from tidegate.log.topic import DEFAULTS, POLICY, RATIO, TopicInfo, TopicSpec
+from tidegate.log.topic import DEFAULTS, EVENT_TIMES, POLICY, RATIO, TIMES, TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
 ASK_SECONDS = 20.0
@@ -36,7 +37,7 @@ NO_RECORD = -1
 """The offset of a time after which no record came."""
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_KNOWN = frozenset([*DEFAULTS, POLICY, RATIO])
+_KNOWN = frozenset([*DEFAULTS, POLICY, RATIO, TIMES])
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
 
 
@@ -131,7 +132,7 @@ class Topics:
 
     def _create(self, spec: TopicSpec, *, dry: bool) -> None:
         """It may be there already."""
-        config = KEPT | self._clients.topic_config | dict(spec.config)
+        config = KEPT | self._clients.topic_config | dict(spec.config) | {TIMES: EVENT_TIMES}
         new = NewTopic(spec.name, spec.partitions, self._clients.replicas, config=config)
         with in_our_words(f"topic {spec.name!r} cannot be created"):
             asked = self._clients.admin.create_topics([new], validate_only=dry, request_timeout=ASK_SECONDS)
@@ -234,6 +235,7 @@ def _as_asked(spec: TopicSpec, found: TopicInfo) -> TopicInfo:
             f"topic {spec.name!r} has cleanup.policy {found.policy!r}, asked for was {asked!r}",
             "ask for the policy it has, or use another name",
         )
+    check_event_times(found)
     return found
 
 
