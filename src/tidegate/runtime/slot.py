@@ -60,7 +60,6 @@ class Slot:
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
         self._opened = False
-        self._purged: dict[TopicPartition, int] = {}
         self._stuck = False
         """Whether the last turn came to nothing: what is buffered waits for something that is not there."""
         self._refusals = refusals
@@ -150,16 +149,13 @@ class Slot:
         if self._refusals is not None and self._refusals.limit is not None:
             self._refusals.passed(self.committed())
 
-    def purge(self) -> None:
-        """Internal topics are kept for nobody but their readers: what lies behind their committed positions
-        goes."""
+    def behind(self) -> dict[TopicPartition, Offset]:
+        """The internal topics of the tasks, and below which offset nobody needs them any more: they are kept
+        for nobody but their readers, whose committed positions these are."""
         committed = self.committed()
-        for task in self._running.values():
-            for partition in task.purged():
-                before = committed[partition]
-                if before > self._purged.get(partition, 0):
-                    self._log.purge(partition, before)
-                    self._purged[partition] = before
+        return {
+            partition: committed[partition] for task in self._running.values() for partition in task.purged()
+        }
 
     def close(self) -> None:
         """Commit, close in order, and let go."""

@@ -7,8 +7,9 @@ committed positions; 6 loop: read, process, fire timers, commit each interval, f
 hourly make room on the host; 7 told to stop: finish, commit, close.
 
 After a fence only the newest attempt opens its writer again: an expired transaction and a real zombie look
-the same from here, and the control topic tells them apart. A log that does not answer is waited for; then all
-begins anew with 1. So it does when the log refuses a record (`refusals`), and when state is damaged: the slot
+the same from here, and the control topic tells them apart. A log that does not answer, also to a commit, is
+waited for; then all begins anew with 1: a new writer makes the log decide, and the positions that are read
+after it show how. So it does when the log refuses a record (`refusals`), and when state is damaged: the slot
 finds that itself, or `tidegate state check --repair` marks a folder; what is marked is rebuilt when opened.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from tidegate.runtime.gates import gate_numbers
 from tidegate.runtime.host import folders_here, host_name, machine_name
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.progress import Progress
+from tidegate.runtime.purger import Purger
 from tidegate.runtime.refusals import OpenAgain, Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.start import Run
@@ -39,13 +41,16 @@ from tidegate.runtime.status import Ended, Landing, Numbers, Warned, tell
 from tidegate.runtime.takeover import ROLE
 from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.cleanup import Cleanup, Needs, Room
-from tidegate.types import TopicPartition
+from tidegate.types import Offset, TopicPartition
 
 IDLE_SECONDS = 0.02
 LOOK_SECONDS = 0.5
 """How often the control topic is read, however seldom there are commits."""
 WAIT_SECONDS = 0.2
 REOPENINGS = 5
+UNREACHABLE, UNKNOWN = "log-unreachable", "commit-unknown"
+OPENED_AGAIN = (UNREACHABLE, UNKNOWN, "offset-unknown")
+"""After these the positions show what counts: everything is opened again and goes on from there."""
 logger = logging.getLogger("tidegate.slot")
 
 
@@ -79,30 +84,31 @@ class SlotJob:
         self._progress = Progress(self._warn)
         self._warned: set[tuple[str, str]] = set()
         self._refusals = Refusals()
+        self._purger = Purger(log)
 
     def run(self) -> Iterator[None]:
         """Work until told to stop; yields about once a second."""
-        reopened = 0
+        reopened, first = 0, True
         while True:
             try:
+                if not first and self._superseded():
+                    break
+                first = False
                 yield from self._work()
             except FencedError:
                 reopened += 1
-                if reopened > REOPENINGS or self._superseded():
+                if reopened > REOPENINGS:
                     break
             except OpenAgain as again:
                 self._warn(again.why)
-            except LogError as error:
-                if error.code != "log-unreachable":
-                    self._tell_failure(error)
-                    raise
-                yield from self._await_log()
             except StateError as error:
                 reopened += 1
                 self._open_again_after(error, reopened)
             except Exception as error:
-                self._tell_failure(error)
-                raise
+                if not isinstance(error, LogError) or error.code not in OPENED_AGAIN:
+                    self._tell_failure(error)
+                    raise
+                yield from self._await_log(error)
             else:
                 break
         order = self._order
@@ -120,17 +126,23 @@ class SlotJob:
             raise error
         self._warn(error)
 
-    def _await_log(self) -> Iterator[None]:
-        """However long that takes: the driver could do no better, and a new start would find it no sooner."""
+    def _await_log(self, why: LogError) -> Iterator[None]:
+        """However long that takes: the driver could do no better, and a new start would find it no sooner.
+        A log that is spent is not waited for: it must be opened again, by another start."""
         while True:
             try:
                 self._log.check()
-            except LogError:
+            except LogError as error:
+                if error.code == UNKNOWN:
+                    raise
                 if self._beats():
                     yield
                 time.sleep(WAIT_SECONDS)
             else:
-                return
+                break
+        if why.code != UNREACHABLE:
+            with suppress(LogError):
+                self._warn(why)
 
     def _work(self) -> Iterator[None]:
         order = self._order
@@ -202,7 +214,7 @@ class SlotJob:
                 slot.commit()
                 due = max(due + interval, time.monotonic() + interval / 2)
                 if due > purge_due:
-                    slot.purge()
+                    self._purge(slot.behind())
                     purge_due = due + self._chores.purge_seconds
                 if due > room_due:
                     self._clean_up(Room(self._clock.now(), sleep_ms, self._order.state_budget_bytes))
@@ -218,9 +230,10 @@ class SlotJob:
                 self._records = slot.processed
                 slot.commit()
                 self._warn_of_batches(slot)
-                slot.purge()
-                self._log.mirror(self._order.app_id, slot.committed())
+                behind, committed = slot.behind(), slot.committed()
                 slot.close()
+                self._log.mirror(self._order.app_id, committed)
+                self._purge(behind)
                 return
             if self._beats():
                 for task in slot.tasks:
@@ -228,6 +241,10 @@ class SlotJob:
                 self._tell_numbers(slot)
                 self._log.mirror(self._order.app_id, slot.committed())
                 yield
+
+    def _purge(self, behind: Mapping[TopicPartition, Offset]) -> None:
+        for problem in self._purger.run(behind):
+            self._warn(problem)
 
     # --- the host's folders ---------------------------------------------------------------------------
 

@@ -102,8 +102,16 @@ class Claim:
         return plan
 
     def renew(self, log: Log, clock: Clock) -> Claim:
-        """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced."""
-        epoch, before = _raise_epoch(log, self.app, self.writer, clock)
+        """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced.
+
+        A writer that is refused may only have been idle for so long that the log forgot its id, so it is
+        regained first, once. Raises FencedError if another driver took over.
+        """
+        try:
+            epoch, before = _raise_epoch(log, self.app, self.writer, clock)
+        except FencedError:
+            self.regain(log)
+            epoch, before = _raise_epoch(log, self.app, self.writer, clock)
         return Claim(self.app, self.generation, epoch, self.writer, before)
 
     def close(self) -> None:

@@ -31,6 +31,9 @@ from tidegate.runtime.view import View
 
 TICK_SECONDS = 0.1
 CANCEL_SECONDS = 2.0
+WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
+"""An attempt that may be written already does no harm twice; what failed for another slot's thread leaves the
+writer spent for all."""
 
 
 class Launcher(Protocol):
@@ -225,7 +228,8 @@ class Term:
                 if lost:
                     raise
             except LogError as error:
-                if not error.retryable or self._over.wait(self._means.patience.back_off_seconds):
+                again = error.retryable or error.code in WRITTEN_AGAIN
+                if not again or self._over.wait(self._means.patience.back_off_seconds):
                     raise
             else:
                 return

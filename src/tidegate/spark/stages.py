@@ -24,8 +24,10 @@ from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.control import read_control
 from tidegate.runtime.on_error import in_user_code
+from tidegate.runtime.purger import Purger
 from tidegate.runtime.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.start import Run
+from tidegate.runtime.status import Warned, tell
 from tidegate.runtime.takeover import ROLE
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.topic_source import Shipped, Span, read_span
@@ -66,6 +68,7 @@ class StageRunner:
         self._writes = Shipped(place, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
         self._position: Position | None = None
         self._purge_due = time.monotonic() + PURGE_SECONDS
+        self._purger = Purger(log)
 
     def turn(self) -> bool:
         """One batch, if there is anything. Whether there was."""
@@ -139,8 +142,12 @@ class StageRunner:
     def _purge(self, position: Position) -> None:
         """What the stage has behind it is of no use to anybody else."""
         self._purge_due = time.monotonic() + PURGE_SECONDS
-        for number, offset in position.sources[self._stage.reads].items():
-            self._log.purge(TopicPartition(self._stage.reads, number), Offset(offset))
+        reads = self._stage.reads
+        behind = {TopicPartition(reads, number): Offset(at) for number, at in position.sources[reads].items()}
+        now = self._clock.now()
+        for problem in self._purger.run(behind):
+            warning = Warned(self._epoch, -1, 0, problem.code, problem.message, problem.hint)
+            tell(self._log, self._app, warning, now)
 
 
 def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
