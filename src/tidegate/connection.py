@@ -85,6 +85,9 @@ class Connection:
     ) -> Sent:
         """Append one record per value, all or none, and durable on return.
 
+        After LogError `commit-unknown` they are all there or none is; after any other error none is, but for
+        `offset-unknown` (on Kafka, for a single value): then the record is there.
+
         A topic that does not exist is created as it is declared. The key chooses the partition, as Kafka
         does it; without a key calls take turns. The event time is what the topic's `timestamp=` finds in
         the value, else `timestamp`, else now.
@@ -102,8 +105,7 @@ class Connection:
             config=topic.config,
         )
         target = self._router.route(info, rows[0].key, partition)
-        first = self._log.append(target, to_batch(rows))
-        return Sent(topic.name, target.partition, first + len(rows) - 1)
+        return Sent(topic.name, target.partition, self._log.append(target, to_batch(rows)))
 
     @overload
     def read(
@@ -245,8 +247,9 @@ class Connection:
         spans: dict[TopicPartition, Span] = {}
         for found in partitions:
             begin = info.starts[found.partition] if start is None else start
+            late = 0 if since is None else as_millis(since)
             if since is not None:
-                begin = self._log.offset_at(found, as_millis(since))
+                begin = self._log.offset_at(found, late)
             if not info.starts[found.partition] <= begin <= ends[found]:
                 raise LogError(
                     "offset-out-of-range",
@@ -254,7 +257,7 @@ class Connection:
                     f"asked for was {begin}",
                     "history below the start was cut; leave start out to begin there",
                 )
-            spans[found] = Span(begin, ends[found] if end is None else min(end, ends[found]))
+            spans[found] = Span(begin, ends[found] if end is None else min(end, ends[found]), late)
         return spans
 
     def _records(

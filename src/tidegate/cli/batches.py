@@ -40,12 +40,19 @@ class Batches:
         refused = self._first_refused(routed)
         accepted = routed if refused is None else routed[: refused[0]]
         for partition, rows in _by_partition(accepted).items():
-            first = self._log.append(partition, to_batch(rows))
-            self.offsets[partition.partition] = first + len(rows) - 1
+            self.offsets[partition.partition] = self._append(partition, rows)
             self.sent += len(rows)
         if refused is not None:
             index, error = refused
             raise self.at_line(outgoing[index].line, error) from error
+
+    def _append(self, partition: TopicPartition, rows: list[Row]) -> int:
+        """All of them or none; an error counts what was sent before."""
+        try:
+            return self._log.append(partition, to_batch(rows))
+        except LogError as error:
+            error.message += f"; {self.sent:,} records were sent before these {len(rows):,}"
+            raise
 
     def at_line(self, line: int | None, error: TidegateError) -> TidegateError:
         """The error, telling the line of input and what was sent before it."""

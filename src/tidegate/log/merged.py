@@ -11,6 +11,7 @@ import heapq
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from itertools import dropwhile
 from typing import NamedTuple
 
 from tidegate.log.protocol import Fetched, Log
@@ -27,10 +28,11 @@ Placed = tuple[TopicPartition, ReadRow]
 
 
 class Span(NamedTuple):
-    """Offsets to read: from `start` to below `end`."""
+    """Offsets to read: from `start` to below `end`, beginning with the first record as late as `since`."""
 
     start: int
     end: int
+    since: int = 0
 
 
 def read_merged(
@@ -49,8 +51,9 @@ def read_merged(
     few = len(spans) <= open_readers
     share = None if few else shared_bytes // len(spans)
     sources = [_rows(log, partition, span, share) for partition, span in spans.items()]
+    begun = [_begin(source, span.since) for source, span in zip(sources, spans.values(), strict=True)]
     try:
-        yield from heapq.merge(*sources, key=_order)
+        yield from heapq.merge(*begun, key=_order)
     finally:
         for source in sources:
             source.close()
@@ -76,6 +79,12 @@ def follow(
                 return
             else:
                 yield None
+
+
+def _begin(source: Generator[Placed], since: int) -> Iterator[Placed]:
+    """From the first record that is as late. A log may have named an offset before it: Kafka takes the mark
+    of a transaction, whose time is that of the commit, for a record."""
+    return dropwhile(lambda placed: placed[1].timestamp < since, source) if since else source
 
 
 def _deadline(timeout: float | None) -> float:

@@ -128,7 +128,8 @@ class Log(Protocol):
         ...
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
-        """The first offset whose record has at least this timestamp, else the end."""
+        """The first offset whose record has at least this timestamp, else the end. It may be lower where a
+        log keeps marks of transactions: whoever reads from there skips what is earlier."""
         ...
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader: ...
@@ -140,7 +141,11 @@ class Log(Protocol):
         ...
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        """Append outside of any transaction; durable on return. The offset of the first record."""
+        """Append outside of the caller's transactions, all records or none; durable on return.
+
+        The offset of the last record: those of others may stand between it and the first. LogError
+        `commit-unknown` if the log did not confirm it, so that all may be there or none.
+        """
         ...
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:

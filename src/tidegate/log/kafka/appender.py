@@ -1,62 +1,161 @@
-"""Appending outside of any transaction: one idempotent producer, shared by all threads of a process."""
+"""Appending outside of the caller's transactions: all records of a call, or none.
+
+One record goes through an idempotent producer that all threads of a process share, and its delivery report
+is read. Several records go through a transaction: outside of one, a producer that loses a batch in the middle
+sends the rest, and reports could only name the hole afterwards. The transactional id belongs to this appender
+alone; its writer stays open, and the broker forgets the id some days after its last use.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+import uuid
+from collections import defaultdict
+from contextlib import AbstractContextManager, nullcontext
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, LogError
+from tidegate.log.checks import check_batch
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.send import send
-from tidegate.log.kafka.words import in_our_words
+from tidegate.log.kafka.send import is_small, send
+from tidegate.log.kafka.topics import Topics
+from tidegate.log.kafka.words import COMMIT_UNKNOWN, RAISED, error_of, in_our_words, unknown_append
+from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.types import Offset, TopicPartition
 
 APPEND_SECONDS = 60.0
 NAP_SECONDS = 0.05
 DEFAULTS = {"linger.ms": 0, "delivery.timeout.ms": 30_000}
+WRITER_PREFIX = "tidegate.appends."
 
 
 class Appender:
-    """Appends, and returns when the broker has it."""
+    """Appends, and returns when the broker has it. Safe to share between threads."""
 
-    def __init__(self, clients: Clients) -> None:
-        self._producer = clients.producer(DEFAULTS)
+    def __init__(self, clients: Clients, topics: Topics, clock: Clock) -> None:
+        self._clients = clients
+        self._topics = topics
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._one_by_one: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._writing = threading.Lock()
+        self._writer: KafkaWriter | None = None
+        self._id = WRITER_PREFIX + uuid.uuid4().hex
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        """The offset of the first record. If it fails, some of the records may be there."""
-        sent = _Sent()
-        with in_our_words(f"records cannot be appended to {partition}"):
-            send(self._producer, partition, batch, first=sent.first, last=sent.last)
-            deadline = time.monotonic() + APPEND_SECONDS
-            while not sent.done.is_set():  # another thread may be told of it
-                self._producer.poll(NAP_SECONDS)
-                if time.monotonic() > deadline:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker does not answer"))
-            if sent.error is not None:
-                raise KafkaException(sent.error)
-        return Offset(sent.base)
+        """The offset of the last record; of an empty batch, the last offset that is taken."""
+        if not batch.num_rows:
+            check_batch(self._topics.checked(partition.topic), partition.partition, batch, self._clock.now())
+            return Offset(self._topics.ends([partition], committed=False)[partition] - 1)
+        append = self._append_one if batch.num_rows == 1 else self._append_all
+        return append(partition, batch)
 
     def close(self) -> None:
-        self._producer.flush(1.0)
+        """What was appended is there already."""
+        with self._writing:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+        with self._lock:
+            self._producer = None
+
+    # --- one record -----------------------------------------------------------------------------------
+
+    def _append_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        info = self._topics.checked(partition.topic)
+        check_batch(info, partition.partition, batch, self._clock.now())
+        with self._lock:
+            if self._producer is None:
+                self._producer = self._clients.producer(DEFAULTS)
+            producer = self._producer
+            # Records of several threads might be joined to more than such a topic takes at once.
+            alone: AbstractContextManager[object] = (
+                self._one_by_one[partition.topic] if is_small(info) else nullcontext()
+            )
+        report = _Report()
+        with alone, in_our_words(f"the record cannot be appended to {partition}"):
+            try:
+                self._await(producer, partition, batch, report)
+            except RAISED as cause:
+                if error_of(cause).fatal():  # this producer takes nothing any more
+                    self._drop(producer)
+                raise
+        if report.offset is None:
+            raise LogError(
+                "offset-unknown",
+                f"the record is in {partition}, at an offset that the broker did not report",
+                "do not append it again; read the topic to find it",
+            )
+        return Offset(report.offset)
+
+    def _await(
+        self, producer: Producer, partition: TopicPartition, batch: pa.RecordBatch, report: _Report
+    ) -> None:
+        send(producer, partition, batch, last=report.take)
+        deadline = time.monotonic() + APPEND_SECONDS
+        while not report.done.is_set():  # another thread may get it
+            producer.poll(NAP_SECONDS)
+            if time.monotonic() > deadline:
+                report.take(KafkaError(KafkaError._TIMED_OUT, "the broker does not answer"), None)
+        if report.error is not None:
+            if (unknown := unknown_append(report.error, partition)) is not None:
+                raise unknown
+            raise KafkaException(report.error)
+
+    def _drop(self, producer: Producer) -> None:
+        with self._lock:
+            if self._producer is producer:
+                self._producer = None
+
+    # --- several records ------------------------------------------------------------------------------
+
+    def _append_all(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        """In one transaction. A writer that was refused before its commit has written nothing that counts:
+        its id may have expired since its last use, so a new one tries again, once."""
+        with self._writing:
+            try:
+                try:
+                    writer, last = self._sent(partition, batch)
+                except FencedError:
+                    writer, last = self._sent(partition, batch)
+                writer.commit()
+            except FencedError as error:
+                raise _aborted(partition, batch) from error
+            except LogError as error:
+                if error.code != COMMIT_UNKNOWN:
+                    error.message = f"nothing was appended to {partition}: {error.message}"
+                raise
+        return last
+
+    def _sent(self, partition: TopicPartition, batch: pa.RecordBatch) -> tuple[KafkaWriter, Offset]:
+        if self._writer is None or self._writer.spent:
+            self._writer = KafkaWriter(self._clients, self._topics, self._clock, self._id)
+        self._writer.append(partition, batch)
+        return self._writer, Offset(self._writer.flush([partition])[partition] - 1)
 
 
-class _Sent:
-    """What became of one batch."""
+class _Report:
+    """What became of one record."""
 
     def __init__(self) -> None:
-        self.base = -1
+        self.offset: int | None = None
         self.error: KafkaError | None = None
         self.done = threading.Event()
 
-    def first(self, error: KafkaError | None, message: Message) -> None:
-        self.error = self.error or error
-        offset = message.offset()
-        self.base = -1 if offset is None else offset
-
-    def last(self, error: KafkaError | None, message: Message) -> None:
-        self.error = self.error or error
-        if self.base < 0 and error is None:
-            self.base = message.offset() or 0
+    def take(self, error: KafkaError | None, message: Message | None) -> None:
+        self.error = error
+        self.offset = None if message is None else message.offset()
         self.done.set()
+
+
+def _aborted(partition: TopicPartition, batch: pa.RecordBatch) -> LogError:
+    return LogError(
+        "append-aborted",
+        f"the broker ended the transaction of {batch.num_rows:,} records for {partition}: none was appended",
+        "append fewer records at once, or raise transaction.timeout.ms under [kafka.producer]",
+    )

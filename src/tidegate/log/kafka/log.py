@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -12,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.errors import LogError
-from tidegate.log.checks import check_batch
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.checkup import Checkup
 from tidegate.log.kafka.clients import Clients
@@ -44,8 +42,7 @@ class KafkaLog:
         self._id = self._reach()
         self._topics = Topics(self._clients)
         self._mirror = Mirror(self._clients)
-        self._lock = threading.Lock()
-        self._appender: Appender | None = None
+        self._appender = Appender(self._clients, self._topics, self._clock)
 
     @property
     def id(self) -> str:
@@ -88,13 +85,6 @@ class KafkaLog:
         return KafkaWriter(self._clients, self._topics, self._clock, writer_id, open_seconds or 0.0)
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        info = self._topics.checked(partition.topic)
-        check_batch(info, partition.partition, batch, self._clock.now())
-        if not batch.num_rows:
-            return self.ends([partition], committed=False)[partition]
-        with self._lock:
-            if self._appender is None:
-                self._appender = Appender(self._clients)
         return self._appender.append(partition, batch)
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
@@ -114,11 +104,8 @@ class KafkaLog:
 
     def close(self) -> None:
         self._mirror.close()
-        with self._lock:
-            if self._appender is not None:
-                self._appender.close()
-                self._appender = None
-            self._clients.close()
+        self._appender.close()
+        self._clients.close()
 
     def _bounds(self, partition: TopicPartition) -> tuple[int, int]:
         start = self._topics.describe(partition.topic).starts[partition.partition]

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidegate.log.checks import RECORD_OVERHEAD
 from tidegate.log.kafka.zero_time import WRITTEN_AS, marked
+from tidegate.log.topic import TopicInfo
 from tidegate.types import TopicPartition
 
 BATCH_BYTES = 1_000_000
@@ -30,12 +31,12 @@ def send(
     batch: pa.RecordBatch,
     *,
     first: OnDelivery | None = None,
-    last: OnDelivery | None = None,
+    last: OnDelivery,
 ) -> None:
-    """Queue every record of the batch; the first and the last may be told where they went.
+    """Queue every record of the batch; only the deliveries of the first and the last one are reported.
 
-    Only those: a call of Python for each record would cost more than all else. Order is kept within a
-    partition, so what the last one tells holds for those before it.
+    A call of Python for each record would cost more than all else. So this is for a single record, or for a
+    transaction, which librdkafka refuses to commit when any of its records was lost.
     """
     times, keys, values = (batch.column(index).to_pylist() for index in range(3))
     records = _Columns(times, keys, values, _headers(batch.column(3)))
@@ -102,16 +103,27 @@ def send_all(producer: Producer, seconds: float, failed: Callable[[], bool]) -> 
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker does not take records"))
 
 
-def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+def is_small(info: TopicInfo) -> bool:
+    """Whether librdkafka might join more records than the topic takes at once."""
+    return info.setting("max.message.bytes") < BATCH_BYTES + RECORD_OVERHEAD
+
+
+def size_of(batch: pa.RecordBatch) -> int:
+    """Bytes that the broker may count for it, at most."""
+    size: int = batch.nbytes + RECORD_OVERHEAD * batch.num_rows
+    return size
+
+
+def pieces(batch: pa.RecordBatch, info: TopicInfo) -> Iterator[pa.RecordBatch]:
     """The batch itself where it may be joined as librdkafka likes; for a topic that takes little at once,
     parts of it, to be sent one after the other."""
-    size = batch.nbytes + RECORD_OVERHEAD * batch.num_rows
-    if limit >= BATCH_BYTES + RECORD_OVERHEAD or size <= limit:
+    limit = info.setting("max.message.bytes")
+    if not is_small(info) or size_of(batch) <= limit:
         yield batch
         return
     begin, taken = 0, 0
     for index in range(batch.num_rows):
-        own = batch.slice(index, 1).nbytes + RECORD_OVERHEAD
+        own = size_of(batch.slice(index, 1))
         if index > begin and taken + own > limit:
             yield batch.slice(begin, index - begin)
             begin, taken = index, 0

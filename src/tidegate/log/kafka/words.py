@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.errors import FencedError, LogError
+from tidegate.types import TopicPartition
 
 FENCED = frozenset(
     [
@@ -21,7 +22,8 @@ FENCED = frozenset(
 """A transaction that ran out of time shows as one of these too: from here the two look the same."""
 
 _ACLS = "docs/kafka.md lists what tidegate must be allowed to do"
-_UNREACHABLE = ("log-unreachable", "check the address and that the broker runs; nothing committed is lost")
+UNREACHABLE, UNNAMED, COMMIT_UNKNOWN = "log-unreachable", "kafka-error", "commit-unknown"
+_UNREACHABLE = (UNREACHABLE, "check the address and that the broker runs; nothing committed is lost")
 _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
     (
         (
@@ -93,7 +95,6 @@ _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
 ]
 _CODES = {number: (code, hint) for numbers, code, hint in _GROUPS for number in numbers}
 
-
 RAISED = (KafkaException, SystemError)
 """What librdkafka's clients raise: a fatal error that comes up while they call back leaves as the second."""
 
@@ -111,9 +112,31 @@ def in_words(error: KafkaError, doing: str, writer_id: str = "") -> LogError:
     """What to raise for an error of Kafka's that came up in `doing`."""
     if writer_id and error.code() in FENCED:
         return FencedError(writer_id)
-    code, hint = _CODES.get(error.code(), ("kafka-error", "try again; nothing committed is lost"))
-    retryable = code == "log-unreachable" or error.retriable()
+    code, hint = _CODES.get(error.code(), (UNNAMED, "try again; nothing committed is lost"))
+    retryable = code == UNREACHABLE or error.retriable()
     return LogError(code, f"{doing}: {error.str()} ({error.name()})", hint, retryable=retryable)
+
+
+def unknown_commit(error: KafkaError, writer_id: str) -> LogError:
+    """What to raise for a commit that was asked for and not answered: it may count; do not repeat it."""
+    return LogError(
+        COMMIT_UNKNOWN,
+        f"writer {writer_id!r} got no answer to its commit: {error.str()} ({error.name()});"
+        " the broker may have done it or not",
+        "open the writer again, and read the positions or the topics before you write anything again",
+    )
+
+
+def unknown_append(error: KafkaError, partition: TopicPartition) -> LogError | None:
+    """The same for a record that was sent outside of a transaction; None if it is certainly not there."""
+    if _CODES.get(error.code(), ("", ""))[0] != UNREACHABLE:
+        return None
+    return LogError(
+        COMMIT_UNKNOWN,
+        f"the broker did not confirm a record for {partition} in time: {error.str()} ({error.name()});"
+        " it may be there or not",
+        "read the topic before you append it again",
+    )
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from tidegate.errors import LogError
 from tidegate.faultpoints import reach
 from tidegate.log.checks import check_batch
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.send import pieces, send, send_all
+from tidegate.log.kafka.send import is_small, pieces, send, send_all, size_of
 from tidegate.log.kafka.topics import Topics
-from tidegate.log.kafka.words import RAISED, error_of, in_words
+from tidegate.log.kafka.words import RAISED, UNNAMED, UNREACHABLE, error_of, in_words, unknown_commit
+from tidegate.log.topic import TopicInfo
 from tidegate.types import Offset, TopicPartition
 
 T = TypeVar("T")
@@ -47,9 +48,9 @@ class KafkaWriter:
     """One transaction after the other under one id.
 
     Commit: 1 send what is queued and wait until the broker has it; 7 end the transaction; 8 it counts. The
-    steps between, which the embedded log numbers, happen in the broker. A commit whose result stays unknown
-    spends the writer: who opens the next one waits until the broker has decided, and finds the positions as
-    they are.
+    steps between, which the embedded log numbers, happen in the broker. Until 7 nothing counts, whatever the
+    error. A commit that was asked for and not answered is `commit-unknown` and spends the writer: opening the
+    next one waits until the broker has decided, and then the positions show how.
     """
 
     def __init__(
@@ -59,9 +60,13 @@ class KafkaWriter:
         self._clock = clock
         self._id = writer_id
         self._next: dict[TopicPartition, int] = {}
+        """Behind the last record that the broker reported, of all transactions."""
         self._touched: set[TopicPartition] = set()
+        self._queued: dict[TopicPartition, int] = {}
+        """Bytes that may still be joined to one request."""
         self._refused: KafkaError | None = None
         self._refused_by = ""
+        self._misreported: LogError | None = None
         limit = min(TRANSACTION_MS + int(1000 * open_seconds), LONGEST_TRANSACTION_MS)
         settings = {**DEFAULTS, "transaction.timeout.ms": limit, "transactional.id": writer_id}
         self._producer: Producer = clients.producer(settings)
@@ -69,6 +74,11 @@ class KafkaWriter:
         self._patience = 2 * clients.producer_setting("transaction.timeout.ms", limit) / 1000
         self._status = Status.IDLE
         self._insist(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
+
+    @property
+    def spent(self) -> bool:
+        """Whether it failed or was closed."""
+        return self._status is Status.SPENT
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         self._check_open()
@@ -81,11 +91,11 @@ class KafkaWriter:
                 self._producer.begin_transaction()
                 self._status = Status.OPEN
             self._touched.add(partition)
-            told = partial(self._delivered, partition)
-            for piece in pieces(batch, info.setting("max.message.bytes")):
-                send(self._producer, partition, piece, last=told)
-                if piece is not batch:
-                    self._send_all()
+            for piece in pieces(batch, info):
+                self._make_room(info, partition, piece)
+                first = partial(self._delivered, partition, 0)
+                last = partial(self._delivered, partition, max(0, piece.num_rows - 2))
+                send(self._producer, partition, piece, first=first, last=last)
             self._producer.poll(0)
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
@@ -104,7 +114,7 @@ class KafkaWriter:
             with self._spending("the transaction cannot be committed"):
                 self._send_all()
                 reach("log.commit.7")
-                self._insist(self._producer.commit_transaction, "cannot be committed", self._patience)
+                self._end_transaction()
                 self._begin_anew()
                 reach("log.commit.8")
 
@@ -126,17 +136,62 @@ class KafkaWriter:
 
     # --- how it goes on -------------------------------------------------------------------------------
 
+    def _make_room(self, info: TopicInfo, partition: TopicPartition, piece: pa.RecordBatch) -> None:
+        """Send first what librdkafka might join with these records to more than the topic takes at once."""
+        if not is_small(info):
+            return
+        size = size_of(piece)
+        if self._queued.get(partition, 0) + size > info.setting("max.message.bytes"):
+            self._send_all()
+        self._queued[partition] = self._queued.get(partition, 0) + size
+
     def _send_all(self) -> None:
         """Until the broker has everything that is queued."""
         send_all(self._producer, self._patience, lambda: self._refused is not None)
         if self._refused is not None:
             raise KafkaException(self._refused)
+        if self._misreported is not None:
+            raise self._misreported
+        self._queued = {}
 
-    def _delivered(self, partition: TopicPartition, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._next[partition] = (message.offset() or 0) + 1
-        elif self._refused is None:
-            self._refused, self._refused_by = error, partition.topic
+    def _delivered(
+        self, partition: TopicPartition, between: int, error: KafkaError | None, message: Message
+    ) -> None:
+        """The report of a record, with so many others since the last report.
+
+        Its offset must be known and behind theirs. A broker that got a request twice may answer without one;
+        librdkafka then counts up from -1, and reports what looks like one of the partition's first offsets.
+        """
+        offset, lowest = message.offset(), self._next.get(partition, 0) + between
+        if error is not None:
+            if self._refused is None:
+                self._refused, self._refused_by = error, partition.topic
+        elif offset is None or offset < lowest:
+            self._misreported = self._misreported or _misreported(self._id, partition, offset, lowest)
+        else:
+            self._next[partition] = offset + 1
+
+    def _end_transaction(self) -> None:
+        """Ask the broker to commit, and raise `commit-unknown` where it may have done so without our knowing.
+
+        It has not if the client refused to ask, or if the first answer was a refusal. A later refusal may be
+        about a transaction that an earlier request has ended.
+        """
+        deadline, first = time.monotonic() + self._patience, True
+        while True:
+            try:
+                self._producer.commit_transaction(TRY_SECONDS)
+            except RAISED as cause:
+                error = self._cause(cause)
+                if error.retriable() and time.monotonic() < deadline:
+                    first = False
+                    continue
+                code = in_words(error, "", self._id).code
+                if first and code != UNREACHABLE and (error.txn_requires_abort() or code != UNNAMED):
+                    raise
+                raise unknown_commit(error, self._id) from cause
+            else:
+                return
 
     def _insist(self, call: Callable[[float], T], what: str, seconds: float) -> None:
         """Again and again while librdkafka says that this helps."""
@@ -158,8 +213,11 @@ class KafkaWriter:
             yield
         except RAISED as cause:
             error = self._cause(cause)
-            self._give_up(error)
+            self._give_up(error.txn_requires_abort())
             raise self._told(error, f"writer {self._id!r}: {doing}") from cause
+        except LogError as error:
+            self._give_up(error is self._misreported)
+            raise
         except BaseException:
             self._spend()
             raise
@@ -180,21 +238,32 @@ class KafkaWriter:
         told.topic = self._refused_by
         return told
 
-    def _give_up(self, error: KafkaError) -> None:
-        if error.txn_requires_abort():
+    def _give_up(self, may_abort: bool) -> None:
+        if may_abort:
             with suppress(*RAISED):
                 self._producer.abort_transaction(ABORT_SECONDS)
         self._spend()
 
     def _begin_anew(self) -> None:
         self._status = Status.IDLE
-        self._touched, self._next = set(), {}
+        self._touched = set()
 
     def _spend(self) -> None:
         self._status = Status.SPENT
-        self._touched, self._next = set(), {}
+        self._touched, self._next, self._queued = set(), {}, {}
         del self._producer
 
     def _check_open(self) -> None:
         if self._status is Status.SPENT:
             raise LogError("writer-spent", f"writer {self._id!r} failed or was closed", "open a new writer")
+
+
+def _misreported(writer: str, partition: TopicPartition, offset: int | None, lowest: int) -> LogError:
+    got = "no offset" if offset is None else f"offset {offset}, where {lowest} is the lowest possible,"
+    return LogError(
+        "offset-unknown",
+        f"the broker reported {got} for a record of writer {writer!r} in {partition};"
+        " its transaction is not committed",
+        "open the writer again and write the records again",
+        retryable=True,
+    )

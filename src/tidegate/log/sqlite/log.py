@@ -123,7 +123,7 @@ class SqliteLog:
         with self._database.write() as connection:
             row = load_partition(connection, key)
             link(connection, {row: [(store_batch(connection, piece), piece) for piece in pieces]})
-        return Offset(row.next)
+        return Offset(row.next + batch.num_rows - 1)
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
         purge(self._database, self._catalog.current_ids([partition])[partition], before)

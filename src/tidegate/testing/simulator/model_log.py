@@ -129,7 +129,7 @@ class ModelLog:
         return ModelWriter(self, writer_id)
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        return Offset(self.add(partition, batch, None))
+        return Offset(self.add(partition, batch, None) + batch.num_rows - 1)
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
         self.partition(partition).purge(before)

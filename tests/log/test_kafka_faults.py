@@ -1,0 +1,247 @@
+"""What the Kafka log reports when brokers answer late, twice, or not at all: on librdkafka's mock brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from tests.log.mock_cluster import (
+    END_TRANSACTION,
+    INIT_PRODUCER,
+    PRODUCE,
+    Described,
+    MockCluster,
+    mock_cluster,
+)
+
+from tidegate.clock import SystemClock
+from tidegate.errors import FencedError, LogError
+from tidegate.log.kafka.appender import Appender
+from tidegate.log.kafka.writer import KafkaWriter
+from tidegate.log.records import to_batch
+from tidegate.testing.conformance.bench import row
+from tidegate.types import TopicPartition
+
+TOPIC = TopicPartition("t", 0)
+HASTY: dict[str, Any] = {"transaction.timeout.ms": 1000, "batch.num.messages": 10}
+OpenWriter = Callable[..., KafkaWriter]
+NONE, TWICE = 0, KafkaError.DUPLICATE_SEQUENCE_NUMBER
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[MockCluster]:
+    with mock_cluster() as made:
+        made.create(TOPIC.topic)
+        yield made
+
+
+@pytest.fixture
+def cluster(brokers: MockCluster) -> Iterator[MockCluster]:
+    yield brokers
+    brokers.forget(PRODUCE, INIT_PRODUCER, END_TRANSACTION)
+
+
+@pytest.fixture
+def open_writer(cluster: MockCluster) -> Iterator[OpenWriter]:
+    opened: list[KafkaWriter] = []
+
+    def open_writer(**settings: Any) -> KafkaWriter:
+        clients = cluster.clients(producer=HASTY | settings)
+        opened.append(KafkaWriter(clients, Described(clients), SystemClock(), "slot"))
+        return opened[-1]
+
+    yield open_writer
+    for writer in opened:
+        writer.close()
+
+
+@pytest.fixture
+def appender(cluster: MockCluster) -> Iterator[Appender]:
+    clients = cluster.clients(producer={**HASTY, "delivery.timeout.ms": 1000})
+    with closing(Appender(clients, Described(clients), SystemClock())) as made:
+        yield made
+    clients.close()
+
+
+def rows(count: int) -> Any:
+    return to_batch([row(b"k", b"v")] * count)
+
+
+def refused(call: Callable[[], object]) -> LogError:
+    with pytest.raises(LogError) as error:
+        call()
+    return error.value
+
+
+class TestAppend:
+    """Outside of the caller's transactions: all or none."""
+
+    def test_a_request_that_is_lost_in_the_middle_fails_the_whole_append(
+        self, cluster: MockCluster, appender: Appender
+    ) -> None:
+        appender.append(TOPIC, rows(100))
+        cluster.answer(PRODUCE, NONE, NONE, KafkaError.MSG_SIZE_TOO_LARGE)
+        error = refused(lambda: appender.append(TOPIC, rows(100)))
+        assert error.code == "record-too-large"
+        assert "nothing was appended to t/0" in error.message
+
+    def test_after_a_failure_the_next_append_goes_on(self, cluster: MockCluster, appender: Appender) -> None:
+        before = appender.append(TOPIC, rows(20))
+        cluster.answer(PRODUCE, KafkaError.MSG_SIZE_TOO_LARGE)
+        assert refused(lambda: appender.append(TOPIC, rows(20))).code == "record-too-large"
+        assert appender.append(TOPIC, rows(20)) > before
+
+    @pytest.mark.parametrize("count", [1, 2, 25])
+    def test_an_answer_without_offset_is_no_offset(
+        self, cluster: MockCluster, appender: Appender, count: int
+    ) -> None:
+        appender.append(TOPIC, rows(1))
+        cluster.answer(PRODUCE, *[TWICE] * 3)
+        error = refused(lambda: appender.append(TOPIC, rows(count)))
+        assert error.code == "offset-unknown"
+        assert error.retryable is (count > 1), "a single record is there, a transaction is not"
+        assert ("the record is in t/0" in error.message) is (count == 1)
+
+    def test_a_record_that_nobody_confirms_may_be_there(
+        self, cluster: MockCluster, appender: Appender
+    ) -> None:
+        appender.append(TOPIC, rows(1))
+        cluster.answer(PRODUCE, *[KafkaError.REQUEST_TIMED_OUT] * 500)
+        error = refused(lambda: appender.append(TOPIC, rows(1)))
+        assert error.code == "commit-unknown"
+        assert not error.retryable
+        assert "read the topic" in error.hint
+
+    def test_an_id_that_expired_is_opened_again(self, cluster: MockCluster, appender: Appender) -> None:
+        """Nothing of a writer that was refused before its commit counts, so the records are sent again."""
+        before = appender.append(TOPIC, rows(5))
+        cluster.answer(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        assert appender.append(TOPIC, rows(5)) > before
+
+    def test_an_append_that_the_broker_ends_is_aborted_by_name(
+        self, cluster: MockCluster, appender: Appender
+    ) -> None:
+        appender.append(TOPIC, rows(5))
+        cluster.answer(END_TRANSACTION, KafkaError.INVALID_PRODUCER_EPOCH)
+        error = refused(lambda: appender.append(TOPIC, rows(5)))
+        assert error.code == "append-aborted"
+        assert "transaction.timeout.ms" in error.hint
+
+    def test_two_appenders_never_share_an_id(self, cluster: MockCluster) -> None:
+        clients = cluster.clients()
+        made = [Appender(clients, Described(clients), SystemClock()) for _ in range(2)]
+        for turn in range(3):
+            for one in made:
+                one.append(TOPIC, rows(2 + turn))
+        for one in made:
+            one.close()
+        clients.close()
+
+
+class TestFlush:
+    """An offset that is not known is never guessed."""
+
+    @pytest.mark.parametrize(
+        ("count", "answers"),
+        [
+            (1, [TWICE]),
+            (2, [TWICE]),
+            (10, [TWICE]),
+            (25, [TWICE, TWICE, TWICE]),
+            (25, [NONE, TWICE, TWICE]),
+            (25, [NONE, NONE, TWICE]),
+        ],
+    )
+    def test_an_offset_that_is_unknown_fails_the_transaction(
+        self,
+        cluster: MockCluster,
+        open_writer: OpenWriter,
+        count: int,
+        answers: list[int],
+    ) -> None:
+        writer = open_writer()
+        cluster.answer(PRODUCE, *answers)
+        writer.append(TOPIC, rows(count))
+        error = refused(lambda: writer.flush([TOPIC]))
+        assert error.code == "offset-unknown"
+        assert error.retryable
+        assert writer.spent
+
+    def test_the_next_writer_learns_the_true_offset(
+        self, cluster: MockCluster, open_writer: OpenWriter
+    ) -> None:
+        writer = open_writer()
+        writer.append(TOPIC, rows(30))
+        known = writer.flush([TOPIC])[TOPIC]
+        writer.commit()
+        cluster.answer(PRODUCE, TWICE)
+        writer.append(TOPIC, rows(10))
+        assert refused(lambda: writer.flush([TOPIC])).code == "offset-unknown"
+        again = open_writer()
+        again.append(TOPIC, rows(1))
+        assert again.flush([TOPIC])[TOPIC] > known
+        again.commit()
+
+
+class TestCommit:
+    """What a commit that failed means."""
+
+    def test_a_commit_without_an_answer_is_unknown(
+        self, cluster: MockCluster, open_writer: OpenWriter
+    ) -> None:
+        writer = open_writer()
+        writer.append(TOPIC, rows(3))
+        writer.flush([TOPIC])
+        cluster.answer(END_TRANSACTION, *[KafkaError.COORDINATOR_NOT_AVAILABLE] * 500)
+        error = refused(writer.commit)
+        assert error.code == "commit-unknown"
+        assert not error.retryable, "who writes the records again may have them twice"
+        assert writer.spent
+
+    def test_a_fence_behind_an_unanswered_request_is_unknown_too(
+        self, cluster: MockCluster, open_writer: OpenWriter
+    ) -> None:
+        """The broker may have committed before another writer came."""
+        writer = open_writer(**{"transaction.timeout.ms": 10_000})
+        writer.append(TOPIC, rows(3))
+        writer.flush([TOPIC])
+        unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 3
+        cluster.answer(END_TRANSACTION, *unanswered, *[KafkaError.INVALID_PRODUCER_EPOCH] * 500)
+        error = refused(writer.commit)
+        assert error.code == "commit-unknown"
+        assert "_FENCED" in error.message
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (KafkaError.INVALID_PRODUCER_EPOCH, "fenced"),
+            (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not-allowed"),
+        ],
+    )
+    def test_a_refusal_is_told_as_such(
+        self, cluster: MockCluster, open_writer: OpenWriter, answer: int, code: str
+    ) -> None:
+        writer = open_writer()
+        writer.append(TOPIC, rows(3))
+        writer.flush([TOPIC])
+        cluster.answer(END_TRANSACTION, answer)
+        error = refused(writer.commit)
+        assert error.code == code
+        assert isinstance(error, FencedError) is (code == "fenced")
+
+    def test_records_that_cannot_be_sent_are_not_committed_and_that_is_known(
+        self, cluster: MockCluster, open_writer: OpenWriter
+    ) -> None:
+        writer = open_writer()
+        writer.append(TOPIC, rows(30))
+        cluster.answer(PRODUCE, NONE, KafkaError.MSG_SIZE_TOO_LARGE)
+        assert refused(writer.commit).code == "record-too-large"
+
+    def test_a_writer_that_cannot_be_opened_wrote_nothing(
+        self, cluster: MockCluster, open_writer: OpenWriter
+    ) -> None:
+        cluster.answer(INIT_PRODUCER, KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        assert refused(open_writer).code == "not-allowed"
