@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.log.kafka.clients import OURS, Clients
+from tidegate.log.kafka.clients import OURS, OURS_OF_TOPICS, Clients
 from tidegate.log.open import kafka_servers
 from tidegate.log.place import LogPlace
 
@@ -68,10 +68,33 @@ def test_a_file_that_is_not_there_is_told_by_its_setting() -> None:
 
 
 def test_what_cannot_be_set_is_listed() -> None:
-    assert {name for name in OURS if f"`{name}`" not in PAGE} == set()
+    assert {name for name in OURS | OURS_OF_TOPICS if f"`{name}`" not in PAGE} == set()
 
 
-@pytest.mark.parametrize("variable", sorted(set(re.findall(r"TIDEGATE_KAFKA__[A-Z_]+[A-Z]", PAGE))))
-def test_the_variables_of_the_page_set_something(variable: str, tmp_path: Path) -> None:
-    config = load_config(environ={variable: "5", "TIDEGATE_LOG": "kafka://broker:9092"}, folder=tmp_path)
-    made_with(LogPlace.of(config).kafka).close()
+def variables() -> list[tuple[str, str, str]]:
+    """Those that the page names, each with the setting that it stands for and whose it is."""
+    named = re.findall(r"`(TIDEGATE_KAFKA__[A-Z_]+)` for\s+`([a-z.]+)`( of writers)?", PAGE)
+    return [(variable, setting, "producer" if of else "") for variable, setting, of in named]
+
+
+def test_the_page_says_what_each_variable_sets() -> None:
+    assert len(variables()) >= 2
+    assert {variable for variable, _, _ in variables()} == set(
+        re.findall(r"TIDEGATE_KAFKA__[A-Z_]+[A-Z]", PAGE)
+    )
+
+
+@pytest.mark.parametrize(("variable", "setting", "part"), variables())
+def test_the_variables_of_the_page_set_what_it_says(
+    variable: str, setting: str, part: str, tmp_path: Path
+) -> None:
+    """The environment goes before the file, and librdkafka knows the name."""
+    section = f"kafka.{part}" if part else "kafka"
+    (tmp_path / "tidegate.toml").write_text(f'log = "kafka://broker:9092"\n[{section}]\n"{setting}" = "4"\n')
+    without, config = (load_config(environ=environ, folder=tmp_path) for environ in ({}, {variable: "5"}))
+    found = [LogPlace.of(one).kafka for one in (without, config)]
+    assert [str((kafka[part] if part else kafka)[setting]) for kafka in found] == ["4", "5"]
+    made_with(found[1]).close()
+    misspelt = {part: {f"{setting}x": "5"}} if part else {f"{setting}x": "5"}
+    with pytest.raises(ConfigError, match=re.escape(f"{setting}x")):
+        made_with(misspelt).producer({})
