@@ -5,8 +5,9 @@ It knows nothing of Spark. A launcher runs a slot's job somewhere and returns wh
     starting ── plan written ──> running ── stop asked for ──> stopping ──> stopped
         ^                         │ │
         └─ a slot gone for good, ─┘ └── budget spent, another driver, no slot lands ──> failed
-           room for more, or a large
-           restore to be saved
+           room for more, a large
+           restore to be saved, or
+           more source partitions
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from enum import Enum
 
 from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.control import ControlFollower, Stop, read_control
 from tidegate.runtime.failures import error_of
+from tidegate.runtime.first_start import write_manifest
+from tidegate.runtime.partition_watch import PartitionWatch
+from tidegate.runtime.start import Run
 from tidegate.runtime.status import Failure, StatusFollower, Warned
 from tidegate.runtime.takeover import ROLE, Claim, take_over
 from tidegate.runtime.term import TICK_SECONDS, Launcher, Means, Patience, Term
@@ -62,6 +67,8 @@ class Coordinator:
         self._stop_asked = threading.Event()
         self._term: Term | None = None
         self._first_epoch = 0
+        self._watch = PartitionWatch(means.run, means.patience.look_for_partitions_seconds)
+        self._grown: Run | None = None
         self._planned_at = 0.0
         self._look_at = 0.0
         self._looked_at = 0.0
@@ -96,6 +103,7 @@ class Coordinator:
                     claim = self._renewed(claim, status, control)
                     if self._must_stop(control):
                         break
+                    self._take_in(claim)
         except BaseException as error:
             self.state = State.FAILED
             if isinstance(error, TidegateError):
@@ -144,6 +152,13 @@ class Coordinator:
                 self._stop_asked.set()
         return claim
 
+    def _take_in(self, claim: Claim) -> None:
+        """Partitions that were added: slots read the manifest before the plan gives them tasks."""
+        if self._grown is not None:
+            write_manifest(claim.writer, self._grown.manifest, self._means.clock.now())
+            self._means, self._grown = replace(self._means, run=self._grown), None
+            self._watch = PartitionWatch(self._means.run, self._means.patience.look_for_partitions_seconds)
+
     def _await_landings(self, term: Term, status: StatusFollower, control: ControlFollower) -> None:
         deadline = time.monotonic() + self._means.patience.landing_seconds
         while len(self.view.landings) < term.count and not self._stop_asked.is_set():
@@ -177,10 +192,18 @@ class Coordinator:
                 return None
             if self._caught_up is not None and self._caught_up.reached():
                 return None
-            slots = self._better(term)
+            slots = self._more_partitions() or self._better(term)
             if slots is not None:
                 return slots
         return None
+
+    def _more_partitions(self) -> int | None:
+        """How many slots a plan with added partitions should have. Of a run that ends by itself they are no
+        part: it works up to what there was when it began."""
+        self._grown = self._watch.look(self.epoch) if self._caught_up is None else None
+        if self._grown is None:
+            return None
+        return max(1, min(self._wanted or self._means.launcher.room(), len(self._grown.tasks())))
 
     def _better(self, term: Term) -> int | None:
         """How many slots a new plan should have, if one is due: seldom, since everything stops for it."""

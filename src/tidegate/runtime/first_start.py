@@ -31,6 +31,7 @@ from tidegate.runtime.control import control_topic, write_control
 from tidegate.runtime.takeover import ROLE
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
 from tidegate.topology.graph import Topology
+from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, make_manifest
 from tidegate.types import TopicPartition
 
@@ -66,43 +67,60 @@ def check_no_state(log: Log, mine: Belongings) -> None:
 
 
 def settle_manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock: Clock) -> Manifest:
-    """The manifest of generation 1: written at the first start, compared at every later one."""
+    """The manifest of generation 1: written at the first start, compared at every later one. Only the
+    partition counts of sources change in it: see `growth`."""
     app = topology.app
     log.create(control_topic(app))
-    made = msgspec.json.decode(msgspec.json.encode(make_manifest(topology, partitions)), type=Manifest)
-    found = shown_manifest(log, app) or _first_manifest(log, made, clock)
-    for name, count in {**found.sources, **found.sinks}.items():
-        if name in partitions and partitions[name] != count:
-            raise ConfigError(
-                "partitions-changed",
-                f"topic {name!r} has {partitions[name]} partitions, and had {count} when the app first ran",
-                "keys have moved; give the topic its partitions back, or use a new app id",
-            )
+    known = shown_manifest(log, app)
+    made = make_manifest(topology, partitions, settled=known.internal_partitions if known else None)
+    made = msgspec.json.decode(msgspec.json.encode(made), type=Manifest)
+    found = grown(topology, known or _first_manifest(log, made, clock), partitions)
     if found != made:
         raise UpgradeError(
             "changed-app",
             f"app {app!r} is not the one that ran here before: {', '.join(_differences(found, made))}",
             "upgrades come with a later version; until then use a new app id",
         )
+    if known is not None and known != found:
+        with closing(log.writer(_writer_id(app))) as writer:
+            write_manifest(writer, found, clock.now())
     return found
+
+
+def check_partitions(topology: Topology, log: Log) -> None:
+    """Raise ConfigError `partitions-changed` if topics of an app that ran here have other partitions now, and
+    they cannot be taken in."""
+    known = shown_manifest(log, topology.app)
+    if known is not None:
+        infos = (find_topic(log, topic) for topic in {**known.sources, **known.sinks})
+        grown(topology, known, {info.name: info.partitions for info in infos if info is not None})
+
+
+def write_manifest(writer: Writer, manifest: Manifest, now: int) -> None:
+    """Write it, in a transaction of its own."""
+    write_control(writer, manifest.app, {MANIFEST: manifest}, now)
+    writer.commit()
 
 
 def _first_manifest(log: Log, made: Manifest, clock: Clock) -> Manifest:
     """Write it, unless somebody else did so first. Under a writer id of its own: a start that is refused
     later must not have fenced the driver that runs."""
     reach("first-start.2")
-    with closing(log.writer(f"{names.driver_id(made.app, ROLE)}.manifest")) as writer:
+    with closing(log.writer(_writer_id(made.app))) as writer:
         found = find_manifest(log, made.app)
         if found is not None:
             return found
-        write_control(writer, made.app, {MANIFEST: made}, clock.now())
-        writer.commit()
+        write_manifest(writer, made, clock.now())
         reach("first-start.3")
         taken = _taken(log, of_manifest(made))
         if taken is not None:
             _take_back(writer, made.app, clock.now())
             raise taken
     return made
+
+
+def _writer_id(app: str) -> str:
+    return f"{names.driver_id(app, ROLE)}.manifest"
 
 
 def _take_back(writer: Writer, app: str, now: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.apps import find_manifest
 from tidegate.runtime.control import Plan, SlotPlan
 from tidegate.runtime.first_positions import append_first_positions
-from tidegate.runtime.first_start import check_first_start, settle_manifest
+from tidegate.runtime.first_start import check_first_start, check_partitions, settle_manifest
 from tidegate.runtime.refusals import Refusals
 from tidegate.runtime.slot import Slot
 from tidegate.runtime.stage import Stage
@@ -32,6 +32,7 @@ from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.state.protocol import RestoreListener
 from tidegate.topics import TopicBase
 from tidegate.topology.graph import Subtopology, Topology
+from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, partition_counts
 from tidegate.topology.node import COMMANDS, SOURCES, Kind
 from tidegate.types import TopicPartition
@@ -157,6 +158,22 @@ class Run:
             app, self.log, opened, tasks, positions, clock, listener, read_at=read_at, refusals=refusals
         )
 
+    def partitions_now(self) -> dict[str, int]:
+        """How many partitions the topics of the user have now."""
+        topics = {**self.manifest.sources, **self.manifest.sinks}
+        return {topic: self.log.describe(topic).partitions for topic in topics}
+
+    def grown(self, partitions: Mapping[str, int]) -> Run:
+        """The app with these partitions of its sources. Raises ConfigError `partitions-changed` where they
+        cannot be taken in."""
+        setting = self.setting
+        manifest = grown(setting.topology, self.manifest, partitions)
+        infos = {**setting.topics, **{topic: self.log.describe(topic) for topic in manifest.sources}}
+        counts = partition_counts(
+            setting.topology, {**manifest.sources, **manifest.sinks}, manifest.internal_partitions
+        )
+        return Run(replace(setting, manifest=manifest, topics=infos), self.log, counts)
+
     def sources(self) -> list[TopicPartition]:
         """All partitions that the app reads from outside."""
         return [
@@ -212,6 +229,7 @@ def prepare(
     """Build the app, and create or check everything that it needs in the log."""
     topology = app.build()
     check_first_start(log, topology)
+    check_partitions(topology, log)
     if not create_sources:
         check_sources(log, topology)
     infos = _declared_topics(topology, log, partitions)
@@ -220,7 +238,7 @@ def prepare(
             check_event_times(infos[node.topic.name])
     counts_of_topics = {name: info.partitions for name, info in infos.items()}
     manifest = settle_manifest(topology, log, counts_of_topics, clock)
-    counts = partition_counts(topology, counts_of_topics)
+    counts = partition_counts(topology, counts_of_topics, manifest.internal_partitions)
     largest = max(info.setting("max.message.bytes") for info in infos.values())
     for name, topic in manifest.internal.items():
         config = {**REPARTITION_CONFIG, "max.message.bytes": str(largest + (64 << 10))}
@@ -264,7 +282,7 @@ def attach(
     letters = names.dead_letters(topology.app)
     topics = [*manifest.sources, *manifest.sinks, *manifest.internal.values(), letters]
     infos = {topic: log.describe(topic) for topic in topics}
-    counts = partition_counts(topology, {**manifest.sources, **manifest.sinks})
+    counts = partition_counts(topology, {**manifest.sources, **manifest.sinks}, manifest.internal_partitions)
     setting = Setting(topology, manifest, infos, letters, clock, on_error=on_error, small_batch=small_batch)
     return Run(setting, log, counts)
 

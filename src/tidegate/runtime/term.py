@@ -74,6 +74,8 @@ class Patience:
     """After so much silence a slot for which there is no core is gone for good."""
     new_plan_stop_seconds: float = 5.0
     between_plans_seconds: float = 60.0
+    look_for_partitions_seconds: float = 10.0
+    """Partitions that were added to a source are read after twice that time, and a new plan."""
     large_restore: int = 5_000_000
     """Changelog records that a slot reads in about the time in which all of them stop and start again."""
 

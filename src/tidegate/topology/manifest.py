@@ -66,10 +66,16 @@ class Manifest(msgspec.Struct, frozen=True):
         return [topic for topic in self.internal.values() if topic not in kept]
 
 
-def make_manifest(topology: Topology, partitions: Mapping[str, int], generation: int = 1) -> Manifest:
-    """The manifest of a topology over topics with these partition counts."""
+def make_manifest(
+    topology: Topology,
+    partitions: Mapping[str, int],
+    generation: int = 1,
+    settled: Mapping[str, int] | None = None,
+) -> Manifest:
+    """The manifest of a topology over topics with these partition counts; `settled` as `partition_counts`
+    has it."""
     nodes = topology.nodes
-    counts = partition_counts(topology, partitions)
+    counts = partition_counts(topology, partitions, settled)
     internal = {
         node.name: internal_topic(topology.app, node) for node in nodes.values() if node.kind in INTERNAL
     }
@@ -127,12 +133,16 @@ def internal_topic(app: str, node: Node) -> str:
     return names.repartition(app, node.name) if topic is None else topic
 
 
-def partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[tuple[str, int], int]:
+def partition_counts(
+    topology: Topology, partitions: Mapping[str, int], settled: Mapping[str, int] | None = None
+) -> dict[tuple[str, int], int]:
     """How many stream tasks each subtopology has: the partition count that all its inputs share.
 
-    An internal topic takes the count that the user asked for, else that of the other inputs beside it, else
-    the largest of those that write to it. Where subtopologies write to each other in a circle, the one that
-    comes first does not wait for the others. A topic that is not there yet takes what the others have.
+    An internal topic takes the count that the user asked for, else the one by which it is `settled` in the
+    manifest, since keys must not move in it when a source gets more partitions. A new one takes that of the
+    other inputs beside it, else the largest of those that write to it. Where subtopologies write to each
+    other in a circle, the one that comes first does not wait for the others. A topic that is not there yet
+    takes what the others have.
     """
     counts: dict[tuple[str, int], int] = {}
     nodes = topology.nodes
@@ -146,6 +156,8 @@ def partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[
                     fixed[node.label] = partitions[node.topic.name]
             elif node.options.get("partitions"):
                 fixed[node.label] = node.options["partitions"]
+            elif settled is not None and node.name in settled:
+                fixed[node.label] = settled[node.name]
             else:
                 writers += [counts[home[parent]] for parent in node.parents if home[parent] in counts]
         if len(set(fixed.values())) > 1:

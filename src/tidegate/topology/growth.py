@@ -1,0 +1,73 @@
+"""Partitions that were added to a source after an app's first start: whether there can be tasks for them.
+
+A key's records go to another partition from then on. So an added partition is read, from its start and by a
+task of its own, where nothing depends on which task gets a key: by steps without a store, whatever they write
+to. It is refused for a subtopology with a store (aggregates, tables and joins with them, timers, gates): the
+state of a key stays with its old task; and for one with another input that has fewer partitions.
+
+Internal topics and changelogs keep the partition counts of the first start: keys never move in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tidegate.errors import ConfigError
+from tidegate.topology.graph import Subtopology, Topology
+from tidegate.topology.manifest import Manifest
+
+
+def grown(topology: Topology, manifest: Manifest, partitions: Mapping[str, int]) -> Manifest:
+    """The manifest with the partitions that its sources have now. Raises ConfigError `partitions-changed` for
+    a topic whose partitions cannot be taken in, and for one that has fewer."""
+    changed = {
+        topic: partitions[topic]
+        for topic, count in {**manifest.sources, **manifest.sinks}.items()
+        if partitions.get(topic, count) != count
+    }
+    for topic, count in changed.items():
+        why = _refusal(topology, manifest, topic, {**manifest.sources, **changed})
+        if why:
+            before = manifest.sources.get(topic, manifest.sinks.get(topic))
+            raise ConfigError(
+                "partitions-changed",
+                f"topic {topic!r} has {count} partitions, and had {before} when app {manifest.app!r} last "
+                f"looked: {why}",
+                f"start over with: tidegate reset {manifest.app}; or use a new app id. A source that is to "
+                "grow needs .repartition(name, partitions=N) before the first step with a store",
+            )
+    return msgspec.structs.replace(manifest, sources={**manifest.sources, **changed}) if changed else manifest
+
+
+def _refusal(topology: Topology, manifest: Manifest, topic: str, counts: Mapping[str, int]) -> str:
+    """Why tasks for added partitions cannot be; empty if they can."""
+    if topic in manifest.sinks:
+        return "the keys of an output have moved"
+    if counts[topic] < manifest.sources[topic]:
+        return "some of them are gone"
+    for sub in topology.subtopologies():
+        inputs = _inputs(topology, manifest, sub, counts)
+        if topic not in inputs:
+            continue
+        stores = [store.name for node in sub.nodes for store in topology.nodes[node].stores]
+        if stores:
+            return f"its keys have moved away from their rows in the store {stores[0]!r}"
+        other = next((name for name, count in inputs.items() if count != counts[topic]), None)
+        if other is not None:
+            return f"{other!r}, which is read together with it, has {inputs[other]}"
+    return ""
+
+
+def _inputs(
+    topology: Topology, manifest: Manifest, sub: Subtopology, counts: Mapping[str, int]
+) -> dict[str, int]:
+    """The partition count of each topic that a subtopology reads."""
+    found: dict[str, int] = {}
+    for node in (topology.nodes[number] for number in sub.inputs):
+        if node.topic is not None:
+            found[node.topic.name] = counts.get(node.topic.name, 0)
+        else:
+            found[manifest.internal[node.name]] = manifest.internal_partitions[node.name]
+    return found
