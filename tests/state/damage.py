@@ -27,12 +27,26 @@ def damage_metadata(folder: Path) -> None:
     damage(folder, b'{"app":', b'{"app"?')
 
 
+def damage_so_that_readers_die(folder: Path, key: bytes) -> None:
+    """Rows of a page lie far behind the end of the file."""
+    content = bytearray(data_of(folder))
+    for start in page_of(bytes(content), stored_key(key, b"")):
+        for place in range(17, 33, 2):
+            content[start + place] |= 0x80
+    (folder / "data.mdb").write_bytes(content)
+
+
 def damage(folder: Path, what: bytes, by: bytes) -> None:
-    """Replace some bytes of the file."""
-    path = folder / "data.mdb"
-    content = path.read_bytes()
+    """Replace some bytes of the file, in place: a task may have it open."""
+    content = data_of(folder)
     assert what in content, f"{what!r} is not in the file"
-    path.write_bytes(content.replace(what, by))
+    assert len(what) == len(by)
+    with (folder / "data.mdb").open("r+b") as file:
+        at = content.find(what)
+        while at >= 0:
+            file.seek(at)
+            file.write(by)
+            at = content.find(what, at + 1)
 
 
 def data_of(folder: Path) -> bytes:

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
+from tidegate.cli.options import AsJson, KeyType, ValueType
 from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.state_check import App, Folder, check_stores
 from tidegate.config import load_config
 from tidegate.errors import StateError
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
-from tidegate.state.inspect import Checked, Found, check, find_folders, rows_of
+from tidegate.state.inspect import Found, find_folders, rows_of
 from tidegate.state.inspect import opened as opened_folder
 from tidegate.state.keys import Bound
 from tidegate.typed_text import from_text
@@ -22,13 +23,7 @@ from tidegate.view import Kind, as_json, shown, when
 app = typer.Typer(help="State stores on this host, as committed to disk.", no_args_is_help=True)
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="The store.")]
-App = Annotated[str | None, typer.Option("--app", metavar="ID", help="Only this app's.")]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--state-dir", help="In place of `state_dir` of tidegate.toml.", show_default=False),
-]
 PLAIN_NAMES = {kind.value: kind for kind in Kind}
-DIFFERENCES_SHOWN = 10
 
 Shown = tuple[Found, str, bytes, bytes]
 """A row: where it was found, its store, key and value."""
@@ -103,32 +98,7 @@ def scan(
     _print_rows(rows, key_type, value_type, json=json)
 
 
-@app.command("check")
-def check_stores(
-    store: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Only this store.")] = None,
-    of_app: App = None,
-    state_dir: Folder = None,
-    log: LogUrl = None,
-    json: AsJson = False,
-) -> None:
-    """Compare stores with the fold of their changelogs. Exit code 1 if any differs."""
-    folders = _folders(state_dir, of_app)
-    if store is not None:
-        folders = _with_store(folders, store)
-    with opened(log) as (opened_log, _):
-        checked = [
-            check(opened_log, found, name)
-            for found in folders
-            for name, facts in sorted(found.metadata.stores.items())
-            if store in (None, name) and facts.changelog is not None and name in found.metadata.offsets
-        ]
-    if json:
-        say_json({"checked": [_checked(result) for result in checked]})
-    else:
-        for result in checked:
-            _say_checked(result)
-    if any(result.differences for result in checked):
-        raise typer.Exit(1)
+app.command("check")(check_stores)
 
 
 def _folders(state_dir: Path | None, of_app: str | None) -> list[Found]:
@@ -207,34 +177,6 @@ def _facts(found: Found, store: str) -> dict[str, Any]:
         "key": facts.key,
         "value": facts.value,
     }
-
-
-def _checked(result: Checked) -> dict[str, Any]:
-    return {
-        "task": result.task,
-        "store": result.store,
-        "rows": result.rows,
-        "offset": result.offset,
-        "end": result.end,
-        "equal": not result.differences,
-        "differences": [
-            {"key": as_json(one.key), "store": as_json(one.store), "changelog": as_json(one.changelog)}
-            for one in result.differences[:DIFFERENCES_SHOWN]
-        ],
-        "differing_keys": len(result.differences),
-    }
-
-
-def _say_checked(result: Checked) -> None:
-    where = f"{result.task}  {result.store}  {result.rows:,} rows, changelog read to {result.end:,}"
-    if not result.differences:
-        say((where, ""), "  ", ("equal", "green"))
-        return
-    say((where, ""), "  ", (f"{len(result.differences):,} keys differ", "red"))
-    for one in result.differences[:DIFFERENCES_SHOWN]:
-        store = "nothing" if one.store is None else shown(one.store)
-        changelog = "nothing" if one.changelog is None else shown(one.changelog)
-        say(f"  {shown(one.key)}: store has {store}, changelog says {changelog}")
 
 
 def _count(number: int | None) -> str:

@@ -43,6 +43,9 @@ class StoreFacts(msgspec.Struct, frozen=True):
     changelog: str | None
     key: str
     value: str
+    window: int = 0
+    """Size of the windows of a window store, in ms."""
+    in_memory: bool = False
 
 
 class Metadata(msgspec.Struct, kw_only=True):

@@ -59,13 +59,19 @@ def find_folders(state_dir: Path, app: str | None = None) -> list[Found]:
 
 def homes_below(state_dir: Path, app: str | None = None) -> list[Path]:
     """The homes of all tasks below the state folder, sorted."""
-    return sorted({data.parent.parent for data in state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")})
+    found = state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")
+    return sorted({data.parent.parent for data in found if data.parent.name.isdigit()})
+
+
+def newest_folder(home: Path) -> Path:
+    """The folder that a task would take. The home must have one."""
+    numbered = (data.parent for data in home.glob("*/data.mdb") if data.parent.name.isdigit())
+    return max(numbered, key=lambda path: int(path.name))
 
 
 def find_newest(home: Path) -> Found | None:
     """What the newest folder of a task holds; None if nothing was committed there yet."""
-    numbered = (data.parent for data in home.glob("*/data.mdb") if data.parent.name.isdigit())
-    newest = max(numbered, key=lambda path: int(path.name))
+    newest = newest_folder(home)
     with opened(newest) as environment:
         metadata = environment.metadata()
     if metadata is None:
@@ -92,6 +98,16 @@ def rows_of(environment: ReadOnlyEnvironment, metadata: Metadata, store: str) ->
             "no-such-store", f"{metadata.task} has no store {store!r} on disk", f"stores there are: {known}"
         )
     return LmdbStore(environment, store, LAYOUTS[facts.kind].suffix)
+
+
+def stores_on_disk(found: Found) -> list[str]:
+    """Stores that can be compared with their changelogs: those in memory and users' own lie elsewhere."""
+    with opened(found.folder) as environment:
+        return [
+            name
+            for name, facts in sorted(found.metadata.stores.items())
+            if facts.changelog is not None and name in found.metadata.offsets and environment.has(name)
+        ]
 
 
 def check(log: Log, found: Found, store: str) -> Checked:

@@ -285,7 +285,10 @@ class StateManager:
     def _facts(self, builder: StoreBuilder[Any]) -> StoreFacts:
         partition = self._partitions.get(builder.name)
         key = builder.key.name if builder.clock is None else f"timers[{builder.key.name}]"
-        return StoreFacts(builder.rows_kind, partition.topic if partition else None, key, builder.value.name)
+        topic = partition.topic if partition else None
+        return StoreFacts(
+            builder.rows_kind, topic, key, builder.value.name, builder.window_size, builder.in_memory
+        )
 
     def clear(self, store: str) -> None:
         """Drop all rows. Of a user's store first what is known of it: the rows are gone at once, and an

@@ -1,0 +1,169 @@
+"""Rebuilding the damaged folder of a task from the log, whether its app runs or not.
+
+1 mark the folder: from here on nobody continues it, over a crash too; 2 if a live task holds it, leave it:
+its slot sees the mark within a second and rebuilds the folder itself; 3 else restore the task as any slot
+would, up to the committed position; 4 commit, without the position: a store that has no changelog is empty
+now, and the task must notice that at its next start. What cannot be restored without the app's code is only
+discarded, and restored when the app starts.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tidegate.clock import Clock
+from tidegate.errors import TidegateError
+from tidegate.faultpoints import reach
+from tidegate.log.positions import Position, TaskId, read_positions
+from tidegate.log.protocol import Log
+from tidegate.serde import Serde
+from tidegate.state.builder import StoreBuilder
+from tidegate.state.environment import DAMAGED, StoreFacts, mark_damaged
+from tidegate.state.folders import empty, take_unheld
+from tidegate.state.formats import LAYOUTS
+from tidegate.state.manager import Owner, StateManager
+from tidegate.state.restore import Restore
+
+
+class Outcome(StrEnum):
+    """What became of a damaged folder."""
+
+    REBUILT = "rebuilt"
+    DISCARDED = "discarded"
+    ASKED = "asked"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """One task after the attempt to repair it."""
+
+    outcome: Outcome
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A folder to repair. `stores` is what is known of the task's stores; None if nothing is."""
+
+    app: str
+    task: TaskId
+    folder: Path
+    stores: dict[str, StoreFacts] | None
+
+
+def repair(log: Log, clock: Clock, damaged: Damaged, asked_seconds: float) -> Repaired:
+    """The steps above; a live task gets `asked_seconds` for its part. What tidegate or the system raises is
+    the outcome."""
+    try:
+        reach("repair.1")
+        mark_damaged(damaged.folder)
+        reach("repair.2")
+        held = take_unheld(damaged.folder)
+        if held is None:
+            return _ask(damaged.folder, asked_seconds)
+        held.release()
+        return _rebuild(log, clock, damaged)
+    except (TidegateError, OSError) as error:
+        return Repaired(Outcome.FAILED, str(error))
+
+
+def _ask(folder: Path, seconds: float) -> Repaired:
+    """Wait until the task that holds the folder has emptied it, and the mark with it."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not (folder / DAMAGED).exists():
+            return Repaired(Outcome.REBUILT, "by the running task that holds it")
+        time.sleep(0.1)
+    return Repaired(
+        Outcome.ASKED, "a running task holds it; it is rebuilt when that task's slot looks, or opens it next"
+    )
+
+
+def _rebuild(log: Log, clock: Clock, damaged: Damaged) -> Repaired:
+    read_at = clock.now()
+    position = read_positions(log, damaged.app).get(damaged.task)
+    builders = None if position is None else _builders(damaged, position)
+    if position is None or builders is None:
+        return _discard(damaged.folder)
+    owner = Owner(damaged.app, damaged.task, log.id)
+    manager = StateManager(owner, damaged.folder.parent, clock)
+    for builder in builders:
+        assert damaged.stores is not None  # noqa: S101 - the builders are made of it
+        manager.register(builder, damaged.stores[builder.name].changelog)
+    restore = Restore(manager, log, position, read_at=read_at)
+    reach("repair.3")
+    restore.open()
+    try:
+        if manager.folder != damaged.folder:
+            return Repaired(Outcome.ASKED, "a task took it meanwhile, and rebuilds it")
+        restore.run()
+        reach("repair.4")
+        manager.position = None
+        manager.close()
+    finally:
+        manager.drop()
+    return Repaired(Outcome.REBUILT, f"from the log: {', '.join(one.name for one in builders) or 'nothing'}")
+
+
+def _discard(path: Path) -> Repaired:
+    folder = take_unheld(path)
+    if folder is None:
+        return Repaired(Outcome.ASKED, "a task took it meanwhile, and rebuilds it")
+    try:
+        empty(folder)
+    finally:
+        folder.release()
+    return Repaired(Outcome.DISCARDED, "it is rebuilt from the log when the app starts")
+
+
+def _builders(damaged: Damaged, position: Position) -> list[StoreBuilder[Any]] | None:
+    """The stores that lie in the folder and have a changelog; None if that is not known for sure."""
+    if damaged.stores is None or not position.changelogs.keys() <= damaged.stores.keys():
+        return None
+    found = []
+    for name in position.changelogs:
+        facts = damaged.stores[name]
+        if (
+            facts.kind not in LAYOUTS
+            or facts.changelog is None
+            or (facts.kind == "window" and not facts.window)
+        ):
+            return None
+        if not (facts.in_memory or (damaged.folder / f"store-{name}").is_dir()):
+            found.append(_builder(name, facts))
+    return found
+
+
+def _builder(name: str, facts: StoreFacts) -> StoreBuilder[Any]:
+    """A store that is only restored: its rows as they are."""
+    return StoreBuilder(
+        name,
+        facts.kind,
+        _Opaque(facts.key),
+        _Opaque(facts.value),
+        LAYOUTS[facts.kind],
+        lambda *_: None,
+        window_size=facts.window,
+        retention=0 if facts.kind in ("window", "session") else None,
+    )
+
+
+class _Opaque(Serde[bytes]):
+    """Stands for a serde of the app: it has the name, and passes bytes on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def encode(self, value: bytes) -> bytes:
+        return value
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+    def schema(self) -> dict[str, Any]:
+        return {"format": self.name}

@@ -1,0 +1,136 @@
+"""Reading a task's folder to its last row, in a process of its own.
+
+LMDB has no checksums of pages: most damage is an error, but some pages end the process that reads them. So
+one process reads folder after folder; where it dies, that folder is damaged, and another one goes on behind.
+
+    python -m tidegate.state.verify     folders as JSON on stdin, a JSON object per folder on stdout
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from zlib import crc32
+
+import lmdb
+import msgspec
+
+from tidegate.errors import StateError
+from tidegate.state.environment import DAMAGED, INTACT, Metadata, ReadOnlyEnvironment
+from tidegate.state.formats import LAYOUTS
+from tidegate.state.inspect import opened
+from tidegate.state.keys import stored_key
+from tidegate.state.lmdb_store import ends_database
+
+_BY_DAMAGE = {signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL}
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What is committed in one folder, and what of it is damaged."""
+
+    folder: str
+    metadata: Metadata | None = None
+    problem: str = ""
+    """Why the folder as a whole is of no use; empty if it is not."""
+    damaged: dict[str, str] = {}
+    """What is wrong with stores, by name."""
+
+
+def verify(folder: Path) -> Verified:
+    """Read everything. May end the process: see above."""
+    metadata: Metadata | None = None
+    damaged: dict[str, str] = {}
+    try:
+        with opened(folder) as environment:
+            metadata = environment.metadata()
+            for store, facts in sorted(metadata.stores.items() if metadata else ()):
+                found = _damage(environment, store, LAYOUTS[facts.kind].suffix)
+                if found:
+                    damaged[store] = found
+    except StateError as error:
+        return Verified(str(folder), metadata, error.message)
+    except (lmdb.Error, OSError, KeyError, ValueError) as error:
+        return Verified(str(folder), metadata, f"it cannot be read ({type(error).__name__}: {error})")
+    marked = "" if damaged or not (folder / DAMAGED).exists() else "a damaged row was found in it"
+    return Verified(str(folder), metadata, marked, damaged)
+
+
+def verify_all(folders: Sequence[Path]) -> list[Verified]:
+    """Each of them, whatever becomes of the processes that read."""
+    found: list[Verified] = []
+    while len(found) < len(folders):
+        left = folders[len(found) :]
+        child = subprocess.run(
+            [sys.executable, "-m", "tidegate.state.verify"],
+            input=msgspec.json.encode([str(folder) for folder in left]),
+            capture_output=True,
+            check=False,
+        )
+        lines = child.stdout.splitlines(keepends=True)
+        found += [msgspec.json.decode(line, type=Verified) for line in lines if line.endswith(b"\n")]
+        if child.returncode == 0:
+            continue
+        if -child.returncode not in _BY_DAMAGE:
+            told = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise StateError(
+                "verify-failed",
+                f"the process that reads state ended with {child.returncode} {''.join(told)}",
+                "run it again; nothing was changed",
+                retryable=True,
+            )
+        if len(found) < len(folders):
+            name = signal.Signals(-child.returncode).name
+            problem = f"it cannot be read: that ends the process ({name})"
+            found.append(Verified(str(folders[len(found)]), None, problem))
+    return found
+
+
+def _damage(environment: ReadOnlyEnvironment, store: str, suffix: int) -> str:
+    """What is wrong with a store's rows and their index; empty if nothing is."""
+    if not environment.has(store):
+        return ""
+    try:
+        return _damaged_rows(environment, store) or _damaged_index(environment, store, suffix)
+    except lmdb.Error as error:
+        return f"its pages cannot be read ({error})"
+
+
+def _damaged_rows(environment: ReadOnlyEnvironment, store: str) -> str:
+    entries, seen, bad, last = environment.rows(store), 0, 0, b""
+    for stored, sealed in environment.txn.cursor(db=environment.database(store)):
+        if stored <= last and seen:
+            return "its rows are out of order"
+        seen, last = seen + 1, stored
+        bad += crc32(stored + sealed) != INTACT
+    if bad:
+        return f"{bad:,} of {entries:,} rows do not match their checksum"
+    return "" if seen == entries else f"{seen:,} of {entries:,} rows are there"
+
+
+def _damaged_index(environment: ReadOnlyEnvironment, store: str, suffix: int) -> str:
+    """Whether the index by end time names every row, and nothing else."""
+    index = ends_database(store)
+    if not environment.has(index):
+        return ""
+    rows = environment.database(store)
+    seen, last = 0, b""
+    for at, key in environment.txn.cursor(db=environment.database(index)):
+        place = stored_key(key[: len(key) - suffix], key[len(key) - suffix :])
+        if (at <= last and seen) or at[8:] != place or environment.txn.get(place, db=rows) is None:
+            return "its index by end time does not fit its rows"
+        seen, last = seen + 1, at
+    return "" if seen == environment.rows(store) else "its index by end time does not have all rows"
+
+
+def main() -> None:
+    """The process that reads."""
+    for folder in msgspec.json.decode(sys.stdin.buffer.read(), type=list[str]):
+        sys.stdout.buffer.write(msgspec.json.encode(verify(Path(folder))) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
