@@ -218,7 +218,8 @@ def test_a_server_ends_at_once_while_calls_wait(config: Config, log: SqliteLog) 
         ]
         for one in threads:
             one.start()
-        time.sleep(0.5)
+        waits = server._serving.replicas._waits
+        wait_for(lambda: waits._value == replicas.WAITING - len(calls))
         began = time.monotonic()
         server.should_exit = True
         for one in (thread, *threads):

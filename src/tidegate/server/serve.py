@@ -29,6 +29,8 @@ from tidegate.server.tokens import Tokens
 THREADS = 100
 CONNECTIONS = 2_000
 GOODBYE_SECONDS = 3
+REFUSED_BY_NAME = 64 << 10
+"""A head that is too large by up to so much is read whole and refused as `head-too-large`; else cut off."""
 
 
 class Server(uvicorn.Server):
@@ -89,7 +91,7 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
                 lifespan="off",
                 server_header=False,
                 proxy_headers=False,
-                h11_max_incomplete_event_size=LARGEST_HEAD,
+                h11_max_incomplete_event_size=LARGEST_HEAD + REFUSED_BY_NAME,
                 limit_concurrency=CONNECTIONS,
                 timeout_graceful_shutdown=GOODBYE_SECONDS,
                 ssl_certfile=_path(config, settings.certificate),
