@@ -22,6 +22,8 @@ with RunView("orders", json=False) as shown:
     view.take(Numbers(1, 0, running=3, restoring=0, restored=0, to_restore=0, **numbers))
     view.take(Numbers(1, 1, running=1, restoring=2, restored=250, to_restore=1000, **numbers))
     shown.show("running", view)
+    view.heard[0] -= 6.2
+    shown.show("running", view)
     view.take(Warned(1, 0, 1, "over-budget", "state needs more", "give it more room"))
     shown.show("running", view)
 shown.ended("stopped", view)
@@ -51,6 +53,7 @@ def test_a_terminal_shows_slots_with_rates_lag_and_restores() -> None:
     said = on_a_terminal()
     for words in ("worker-1", "worker-2", "3/3", "1/3", "1,234", "45,678", "91,011", "running"):
         assert words in said
+    assert "silent 6 s" in said
     assert "━" in said, "a bar for what is restored"
     assert "[over-budget] state needs more  Do: give it more room" in said
     assert said.strip().endswith("orders: stopped; 0 records, 0 restarts of slots")

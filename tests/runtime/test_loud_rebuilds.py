@@ -13,7 +13,7 @@ from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
 from tests.state.damage import damage_metadata, damage_row
 from tests.waiting import wait_for
 
-from tidegate import App, Context, Record, names, stores
+from tidegate import App, Context, Record, Topic, names, stores
 from tidegate.errors import LogError
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
@@ -203,3 +203,21 @@ def test_batches_that_are_taken_apart_are_reported(open_fleet: Callable[[Callabl
     fleet.connection.send(LINES, "k", *["good"] * 150, "bad", *["good"] * 150)
     with fleet.running(slots=1):
         wait_for(lambda: numbers(fleet, "batches_taken_apart") == 1)
+
+
+def test_dead_letters_are_counted_with_the_numbers(
+    open_fleet: Callable[[Callable[[], App]], Fleet],
+) -> None:
+    def app() -> App:
+        def number(line: str) -> int:
+            return int(line)
+
+        made = App("numbers")
+        made.stream(LINES, on_error="dead-letter").map(number).to(Topic("numbers", int))
+        return made
+
+    fleet = open_fleet(app)
+    with fleet.running():
+        fleet.connection.send(LINES, "k", "1", "two", "3", "four")
+        wait_for(lambda: numbers(fleet, "dead_letters") == 2)
+    assert numbers(fleet, "skipped") == 2

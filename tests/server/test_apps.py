@@ -37,23 +37,24 @@ def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
     tell(log, "gated", told(0, 1, now, 1_000, None), now)  # of a term that is over
     tell(log, "gated", told(0, 2, now, 30, now - 60_000), now)
     tell(log, "gated", told(1, 2, now, 12, now - 1_000), now)
-    tell(log, "gated", told(2, 2, now - 60_000, 500, None), now)  # silent for a minute
+    tell(log, "gated", told(2, 2, now - 60_000, 500, None), now - 60_000)  # silent for a minute
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = samples(answer.text)
     gate = '{app="gated",gate="door"}'
-    assert found[f"tidegate_gate_held_events{gate}"] == 42
-    assert found[f"tidegate_gate_held_bytes{gate}"] == 420
-    assert found[f"tidegate_gate_paused_keys{gate}"] == 4
-    assert found[f"tidegate_gate_drained_total{gate}"] == 6
-    assert found[f"tidegate_gate_stale_commands_total{gate}"] == 2
-    assert found[f"tidegate_gate_refused_commands_total{gate}"] == 8
-    assert found[f"tidegate_gate_beyond_max_held_total{gate}"] == 10
+    assert found[f"tidegate_gate_held_events{gate}"] == 542, "what a silent slot held is held still"
+    assert found[f"tidegate_gate_held_bytes{gate}"] == 5420
+    assert found[f"tidegate_gate_paused_keys{gate}"] == 6
+    assert found[f"tidegate_gate_drained_total{gate}"] == 9
+    assert found[f"tidegate_gate_stale_commands_total{gate}"] == 3
+    assert found[f"tidegate_gate_refused_commands_total{gate}"] == 12
+    assert found[f"tidegate_gate_beyond_max_held_total{gate}"] == 15
     assert found[f"tidegate_gate_everyone_paused{gate}"] == 0
     assert 60 <= found[f"tidegate_gate_oldest_held_seconds{gate}"] < 90
-    assert found['tidegate_lag_records{app="gated",slot="1"}'] == 7
     assert found['tidegate_tasks{app="gated",slot="0",state="restoring"}'] == 1
-    assert 'tidegate_lag_records{app="gated",slot="2"}' not in found
+    assert found['tidegate_tasks{app="gated",slot="2",state="running"}'] == 0
+    assert found['tidegate_records_per_second{app="gated",slot="1"}'] == 12.5
+    assert found['tidegate_records_per_second{app="gated",slot="2"}'] == 0
 
 
 def test_the_text_is_what_prometheus_reads() -> None:
@@ -90,8 +91,10 @@ def test_tasks_tell_where_they_stand(client: Client, log: SqliteLog, connection:
     [app] = got(client, "/tasks")["apps"]
     assert app["lag"] == 2
     assert app["positions"]
-    assert [(slot["slot"], slot["host"], len(slot["tasks"])) for slot in app["slots"]] == [(0, "here", 4)]
-    assert app["slots"][0]["numbers"]["lag"] == 7
+    [slot] = app["slots"]
+    assert (slot["slot"], slot["host"], len(slot["tasks"])) == (0, "here", 4)
+    assert (slot["state"], slot["lag"], slot["restarts"]) == ("restoring", 2, 0)
+    assert slot["numbers"]["lag"] == 7, "what the slot itself published last"
 
 
 def test_an_app_whose_status_topic_is_gone_is_told_all_the_same(client: Client, log: SqliteLog) -> None:

@@ -127,7 +127,7 @@ class Watch:
         keys = self._ask(f"/gates/{GATE}/keys", limit=ALL).get("keys", [])
         rows = self._ask(f"/stores/{STORE}", limit=ALL).get("rows", [])
         app: Any = next(iter(self._ask("/tasks").get("apps", [])), {})
-        numbers = [slot["numbers"] for slot in app.get("slots", []) if slot["numbers"] is not None]
+        at_work = [slot for slot in app.get("slots", []) if slot["state"] in ("running", "restoring")]
         now, sent = time.monotonic(), sum(total.orders for total in self._sent().values())
         oldest = gate.get("oldest")
         return Snapshot(
@@ -139,9 +139,9 @@ class Watch:
             out_of_turn=self._outputs.out_of_turn,
             outputs=self._outputs.outputs,
             outputs_per_second=round(self._rates[1].at(now, self._outputs.outputs), 1),
-            slots=len(numbers),
-            processed_per_second=round(sum(one["per_second"] for one in numbers), 1),
-            lag=sum(one["lag"] for one in numbers),
+            slots=len(at_work),
+            processed_per_second=round(sum(slot["numbers"]["per_second"] for slot in at_work), 1),
+            lag=app.get("lag", 0),
             paused=gate.get("paused", 0),
             everyone=gate.get("everyone", False),
             held=gate.get("held", 0),

@@ -81,7 +81,10 @@ class RunView:
         for slot, landing in sorted(view.landings.items()):
             numbers = view.numbers.get(slot)
             cells = [str(slot), landing.host]
-            if numbers is not None:
+            silent = view.silent_seconds(slot)
+            if silent is not None:
+                cells.append(f"silent {silent:.0f} s")  # its last numbers are no news: see `tidegate lag`
+            elif numbers is not None:
                 wanted, done = wanted + numbers.to_restore, done + numbers.restored
                 cells += [
                     f"{numbers.running}/{numbers.running + numbers.restoring}",

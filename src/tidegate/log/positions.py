@@ -75,7 +75,7 @@ def read_positions(log: Log, app: str, start: int = 0) -> dict[TaskId, Position]
         keys = fetched.batch.column(2).to_pylist()
         values = fetched.batch.column(3).to_pylist()
         for key, value in zip(keys, values, strict=True):
-            _take(newest, key, value)
+            fold_position(newest, key, value)
     return newest
 
 
@@ -92,7 +92,8 @@ def check_positions(app: str, known: Mapping[TaskId, Position], tasks: Iterable[
         )
 
 
-def _take(newest: dict[TaskId, Position], key: bytes, value: bytes | None) -> None:
+def fold_position(newest: dict[TaskId, Position], key: bytes, value: bytes | None) -> None:
+    """Take one record of the topic: the newest position of a task counts, and a tombstone removes it."""
     try:
         task = msgspec.json.decode(key, type=TaskId)
         position = None if value is None else msgspec.json.decode(value, type=Position)

@@ -15,6 +15,7 @@ from tidegate.runtime.origin import origin_header
 from tidegate.runtime.outputs import Outputs
 from tidegate.runtime.routes import Route, Routes
 from tidegate.runtime.setting import Setting
+from tidegate.runtime.tally import Tally
 from tidegate.runtime.time_only import MARK, TimeTeller
 from tidegate.state.moment import Moment
 from tidegate.topology.graph import Subtopology
@@ -29,7 +30,7 @@ class Sender:
 
     def __init__(self, setting: Setting, task: TaskId, moment: Moment) -> None:
         self.outputs = Outputs(task.partition)
-        self.null_values = NullValues()
+        self.null_values, self.dead_letters = NullValues(), Tally()
         self.name = str(task)
         self.record: RawRecord | None = None
         self.place = NOWHERE
@@ -109,6 +110,7 @@ class Sender:
         target = self.outputs.target(self._setting.topics[self._setting.dead_letters])
         at = min(max(raw.timestamp, 0), now)
         self.outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), now)
+        self.dead_letters.count += 1
 
     def tell_time(self, now: int, *, at_once: bool) -> bool:
         """Time-only records to the partitions behind that were not told the stream time. Whether any."""
@@ -132,11 +134,13 @@ class Sender:
         self._sequence_before = self._sequence
         self.outputs.begin_record()
         self.null_values.begin_record()
+        self.dead_letters.begin_record()
 
     def take_back(self) -> None:
         self._sequence = self._sequence_before
         self.outputs.take_back()
         self.null_values.take_back()
+        self.dead_letters.take_back()
 
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1

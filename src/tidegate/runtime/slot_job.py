@@ -309,6 +309,7 @@ class SlotJob:
             batches_taken_apart=sum(task.batches_taken_apart for task in slot.tasks),
             gates=gate_numbers(task.gates for task in slot.tasks),
             null_values=sum(task.null_values.count for task in slot.tasks),
+            dead_letters=sum(task.dead_letters.count for task in slot.tasks),
         )
         tell(self._log, order.app_id, numbers, self._clock.now())
         self._warn_of_batches(slot)

@@ -16,6 +16,8 @@ from tidegate.types import Offset, TopicPartition
 CONFIG = {
     "cleanup.policy": "delete",
     "retention.ms": "3600000",
+    "segment.ms": "600000",  # only whole segments expire: with those of a week, a week would be kept and read
+    "segment.bytes": str(4 << 20),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 
@@ -79,6 +81,8 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     gates: dict[str, GateNumbers] = {}
     null_values: int = 0
     """Records that aggregates and joins ignored because they have no value, since the job began."""
+    dead_letters: int = 0
+    """Records that went to the dead-letter topic, since the tasks were opened."""
 
 
 class _Trouble(msgspec.Struct, frozen=True):

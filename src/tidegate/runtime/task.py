@@ -82,7 +82,7 @@ class StreamTask:
         self._ends = ends
         self.keep = state.end_record
         self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers
-        self.null_values = sender.null_values
+        self.null_values, self.dead_letters = sender.null_values, sender.dead_letters
         self._clockwork = Clockwork(task)
         self._at: Standing | None = None
         self.next: dict[TopicPartition, int] = {}

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from tidegate.errors import LogError
 from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned
 
+SILENT_SECONDS = 3.0
+"""Slots publish something once a second. One that has not done so for this long is not known to run."""
+
 
 @dataclass(slots=True)
 class View:
@@ -36,6 +39,7 @@ class View:
         match told:
             case Landing():
                 self.landings[told.slot] = told
+                self.numbers.pop(told.slot, None)  # those of the job before say nothing of this one
             case Numbers():
                 self.numbers[told.slot] = told
             case Failure():
@@ -55,6 +59,11 @@ class View:
         since = time.monotonic() - seconds
         with self._lock:
             return [failure for at, failure in self.failures if at >= since]
+
+    def silent_seconds(self, slot: int) -> float | None:
+        """For how long a slot has published nothing, if that is longer than one that is at work takes."""
+        silent = time.monotonic() - self.heard.get(slot, time.monotonic())
+        return silent if silent > SILENT_SECONDS else None
 
     def next_term(self) -> None:
         """The slots are others from here on."""

@@ -1,24 +1,15 @@
-"""Numbers for Prometheus: what the slots told last, and what this server is doing."""
+"""Numbers for Prometheus: the lag from the log, what slots published last, and what this server is doing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-import msgspec
-
-from tidegate import names
-from tidegate.clock import Clock
-from tidegate.log.ensure import find_topic
-from tidegate.log.protocol import Log
-from tidegate.log.reads import read_between
-from tidegate.runtime.status import GateNumbers, Landing, Numbers, Status
-from tidegate.types import TopicPartition
+from tidegate.runtime.status import GateNumbers, Numbers
+from tidegate.server.slots_seen import STATES, SlotSeen
+from tidegate.server.watching import AppSeen
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
-RECENT_MS = 15_000
-"""A slot that said nothing for so long is not counted."""
 
 Labels = dict[str, str]
 
@@ -33,39 +24,23 @@ class Family:
     samples: list[tuple[Labels, float]] = field(default_factory=list)
 
 
-def recent(log: Log, app: str, now: int) -> tuple[dict[int, Numbers], dict[int, Landing]]:
-    """What the slots of an app told last, of the newest epoch that told anything; and where those run that
-    landed within the hour that is kept."""
-    partition = TopicPartition(names.status(app), 0)
-    found = find_topic(log, partition.topic)
-    if found is None:
-        return {}, {}
-    start = int(found.starts[0])
-    numbers: dict[int, Numbers] = {}
-    landings: dict[int, Landing] = {}
-    for batch in read_between(log, partition, start, int(log.ends([partition])[partition])):
-        for value in batch.column(3).to_pylist():
-            with suppress(msgspec.DecodeError):  # of another version
-                told = msgspec.json.decode(value, type=Status)
-                if isinstance(told, Numbers):
-                    numbers[told.slot] = told
-                elif isinstance(told, Landing):
-                    landings[told.slot] = told
-    epoch = max((one.epoch for one in numbers.values()), default=0)
-    fresh = {slot: one for slot, one in numbers.items() if one.epoch == epoch and one.at >= now - RECENT_MS}
-    return fresh, {slot: one for slot, one in landings.items() if slot in fresh and one.epoch == epoch}
-
-
-def families(log: Log, apps: Iterable[str], clock: Clock) -> list[Family]:
-    """Of all apps."""
-    now = clock.now()
+def families(apps: Iterable[AppSeen], now: int) -> list[Family]:
+    """Of all apps; `now` is the wall time."""
     slots = _Slots()
     gates = _Gates(now)
     for app in apps:
-        numbers, _ = recent(log, app, now)
-        slots.take(app, numbers)
-        gates.take(app, numbers)
+        seen = slots_of(app)
+        slots.take(app, seen)
+        numbers = {number: one.numbers for number, one in seen.items() if one.numbers is not None}
+        gates.take(app.app, numbers)
     return [*slots.all, *gates.all]
+
+
+def slots_of(app: AppSeen) -> dict[int, SlotSeen]:
+    """The slots of the plan, and others that published something under an epoch that is not older."""
+    newest = max(app.plan.epoch, app.seen.newest())
+    told = {number for number, one in app.seen.slots.items() if number >= 0 and one.epoch == newest}
+    return {number: app.slot(number) for number in sorted({slot.slot for slot in app.plan.slots} | told)}
 
 
 def as_text(found: Iterable[Family]) -> str:
@@ -84,31 +59,74 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+_COUNTED = {
+    "records": ("records_total", "Records that a slot has processed."),
+    "skipped": ("skipped_total", "Records that were skipped or put aside."),
+    "null_values": ("null_values_total", "Records without a value that a step ignored."),
+    "dead_letters": ("dead_letters_total", "Records that went to the dead-letter topic."),
+    "rebuilt": ("rebuilt_stores_total", "Stores that were discarded and rebuilt from their changelog."),
+    "emptied": ("emptied_stores_total", "Stores without changelog that were emptied."),
+    "gaps": ("store_gaps_total", "Stores without changelog that were kept with a gap."),
+    "batches_taken_apart": (
+        "batches_taken_apart_total",
+        "Batches that failed as a whole and were processed record by record.",
+    ),
+}
+
+
 class _Slots:
     def __init__(self) -> None:
-        self._records = Family("tidegate_records_total", "counter", "Records that a slot has processed.")
+        self._counted = {
+            name: Family(f"tidegate_{told}", "counter", help_) for name, (told, help_) in _COUNTED.items()
+        }
         self._rate = Family("tidegate_records_per_second", "gauge", "Records that a slot processes now.")
-        self._lag = Family("tidegate_lag_records", "gauge", "Records that a slot has before it.")
-        self._skipped = Family("tidegate_skipped_total", "counter", "Records that were skipped or put aside.")
-        self._nulls = Family(
-            "tidegate_null_values_total", "counter", "Records without a value that a step ignored."
+        self._lag = Family(
+            "tidegate_lag_records", "gauge", "Records before the tasks of a slot; slot '': that no slot has."
         )
-        self._tasks = Family("tidegate_tasks", "gauge", "Stream tasks of a slot.")
-        self.all = [self._records, self._rate, self._lag, self._skipped, self._nulls, self._tasks]
+        self._tasks = Family("tidegate_tasks", "gauge", "Stream tasks of a slot by state.")
+        self._restarts = Family(
+            "tidegate_slot_restarts_total",
+            "counter",
+            "Starts of a slot's job after its first in an epoch.",
+        )
+        self._failures = Family(
+            "tidegate_slot_failures_total",
+            "counter",
+            "Errors that ended jobs of slots since this server looks.",
+        )
+        self._warnings = Family(
+            "tidegate_warnings_total", "counter", "Warnings of slots since this server looks."
+        )
+        self.all = [
+            *self._counted.values(),
+            self._rate,
+            self._lag,
+            self._tasks,
+            self._restarts,
+            self._failures,
+            self._warnings,
+        ]
 
-    def take(self, app: str, numbers: dict[int, Numbers]) -> None:
-        for slot, told in sorted(numbers.items()):
-            labels = {"app": app, "slot": str(slot)}
-            for family, value in (
-                (self._records, told.records),
-                (self._rate, told.per_second),
-                (self._lag, told.lag),
-                (self._skipped, told.skipped),
-                (self._nulls, told.null_values),
-            ):
-                family.samples.append((labels, value))
-            for state in ("running", "restoring"):
-                self._tasks.samples.append(({**labels, "state": state}, getattr(told, state)))
+    def take(self, app: AppSeen, slots: dict[int, SlotSeen]) -> None:
+        planned = {slot.slot: len(slot.tasks) for slot in app.plan.slots}
+        for number, slot in slots.items():
+            labels = {"app": app.app, "slot": str(number)}
+            self._take_numbers(labels, slot.numbers, is_live=slot.state(app.now) in ("running", "restoring"))
+            counts = slot.tasks(app.now, planned.get(number, 0))
+            for state in STATES:
+                self._tasks.samples.append(({**labels, "state": state}, counts[state]))
+            self._restarts.samples.append((labels, app.restarts(number)))
+        for home, lag in sorted(app.lag_by_slot().items(), key=str):
+            self._lag.samples.append(({"app": app.app, "slot": "" if home is None else str(home)}, lag))
+        for family, found in ((self._failures, app.seen.failures), (self._warnings, app.seen.warned)):
+            for code, count in sorted(found.items()):
+                family.samples.append(({"app": app.app, "code": code}, count))
+
+    def _take_numbers(self, labels: Labels, told: Numbers | None, *, is_live: bool) -> None:
+        if told is not None:
+            for name, family in self._counted.items():
+                family.samples.append((labels, getattr(told, name)))
+            self._rate.samples.append((labels, told.per_second if is_live else 0.0))
 
 
 _GATES = {

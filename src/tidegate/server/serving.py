@@ -21,6 +21,7 @@ from tidegate.server.replicas import HISTORY, Moment, Replicas
 from tidegate.server.streams import Streams
 from tidegate.server.tickets import Tickets
 from tidegate.server.tokens import Tokens
+from tidegate.server.watching import Watching
 from tidegate.topology.manifest import Manifest, StoreEntry
 from tidegate.types import TopicPartition
 
@@ -97,9 +98,11 @@ class Serving:
     tickets: Tickets = field(default_factory=Tickets)
     once: Once = field(default_factory=Once)
     apps: Apps = field(init=False)
+    watching: Watching = field(init=False)
 
     def __post_init__(self) -> None:
         self.apps = Apps(self.log)
+        self.watching = Watching(self.log, self.clock)
 
     @contextmanager
     def gate(
@@ -123,10 +126,12 @@ class Serving:
         """Streams end, and who waits is answered."""
         self.streams.ending.set()
         self.replicas.end()
+        self.watching.end()
 
     def close(self) -> None:
         self.streams.close()
         self.replicas.close()
+        self.watching.close()
 
 
 async def serving(request: Request) -> Serving:

@@ -6,14 +6,13 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from tidegate.runtime.control import read_control
-from tidegate.runtime.lag import lag_of
-from tidegate.runtime.takeover import ROLE
+from tidegate.errors import LogError
 from tidegate.server.answers import Answer
 from tidegate.server.asked import App, Server
 from tidegate.server.guard import needs
-from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, recent
+from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, slots_of
 from tidegate.server.tokens import Scope
+from tidegate.server.watching import AppSeen
 
 router = APIRouter(tags=["apps"])
 
@@ -28,41 +27,53 @@ def show_topology(server: Server, app: App = None) -> Answer:
 @router.get("/tasks")
 @needs(Scope.READ)
 def show_tasks(server: Server, app: App = None) -> Answer:
-    """Which slot runs which stream tasks, where, and what they have before them."""
-    return Answer({"apps": [_tasks(server, manifest.app) for manifest in server.apps.of(app)]})
+    """Which slot runs which stream tasks, where, and what they have before them; what went wrong."""
+    return Answer({"apps": [_tasks(server.watching.seen(manifest)) for manifest in server.apps.of(app)]})
 
 
 @router.get("/metrics")
 @needs(Scope.READ)
 def show_metrics(server: Server) -> Response:
     """Numbers for Prometheus."""
-    found = families(server.log, server.apps.all(), server.clock)
+    seen: list[AppSeen] = []
+    missing = Family("tidegate_server_app_troubles", "gauge", "Apps whose topics this server cannot read.")
+    for name, manifest in server.apps.all().items():
+        try:
+            seen.append(server.watching.seen(manifest))
+        except LogError as error:
+            missing.samples.append(({"app": name, "code": error.code}, 1))
     streams = Family("tidegate_server_streams", "gauge", "Streams that are open.")
     streams.samples.append(({}, server.streams.count))
     troubles = Family("tidegate_server_replica_troubles", "gauge", "Replicas that do not get on.")
     troubles.samples.append(({}, len(server.replicas.troubles())))
-    return Response(as_text([*found, streams, troubles]), media_type=MEDIA_TYPE)
+    found = families(seen, server.clock.now())
+    return Response(as_text([*found, missing, streams, troubles]), media_type=MEDIA_TYPE)
 
 
-def _tasks(server: Server, app: str) -> dict[str, object]:
-    plan = read_control(server.log, app).plan(ROLE)
-    numbers, landings = recent(server.log, app, server.clock.now())
-    lags = lag_of(server.log, app)
+def _tasks(app: AppSeen) -> dict[str, object]:
+    tasks = {slot.slot: [str(task) for task in slot.tasks] for slot in app.plan.slots}
+    hosts = {slot.slot: slot.host for slot in app.plan.slots}
+    lag = app.lag_by_slot()
     slots = [
         {
-            "slot": slot.slot,
-            "host": landings[slot.slot].host if slot.slot in landings else slot.host,
-            "tasks": [str(task) for task in slot.tasks],
-            "numbers": msgspec.to_builtins(numbers[slot.slot]) if slot.slot in numbers else None,
+            "slot": number,
+            "state": slot.state(app.now),
+            "host": slot.host or hosts.get(number, ""),
+            "tasks": tasks.get(number, []),
+            "lag": lag.get(number, 0),
+            "restarts": app.restarts(number),
+            "numbers": None if slot.numbers is None else msgspec.to_builtins(slot.numbers),
         }
-        for slot in plan.slots
+        for number, slot in slots_of(app).items()
     ]
     return {
-        "app": app,
-        "epoch": plan.epoch,
-        "lag": sum(one.lag for one in lags),
+        "app": app.app,
+        "epoch": app.plan.epoch,
+        "lag": sum(lag.values()),
         "slots": slots,
-        "positions": lags,
+        "failures": dict(app.seen.failures),
+        "warnings": list(app.seen.warnings),
+        "positions": app.lags,
     }
 
 

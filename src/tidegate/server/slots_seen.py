@@ -1,0 +1,90 @@
+"""How the slots of an app are doing, folded from the records of its status topic.
+
+    starting ── numbers ──> running, restoring ── nothing for 3 s ──> silent
+                                  │ ^                                    │
+       stopped, failed <──────────┘ └────────── numbers, landing <───────┘
+
+A slot publishes its numbers once a second. One that was killed publishes nothing, so its last numbers count
+as what it has done, and not as what it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Status, Warned
+from tidegate.runtime.view import SILENT_SECONDS
+
+KEPT_WARNINGS = 20
+STATES = ("running", "restoring", "starting", "silent", "failed", "stopped")
+
+
+@dataclass(slots=True)
+class SlotSeen:
+    """One slot, as far as it published."""
+
+    epoch: int = 0
+    attempt: int = 0
+    host: str = ""
+    numbers: Numbers | None = None
+    """The newest: of this job once it is at work, else of the one before."""
+    state_told: str = "starting"
+    heard: float = -math.inf
+    """When it last published anything, by `time.monotonic` of this process."""
+
+    def state(self, now: float) -> str:
+        """One of STATES."""
+        if self.state_told in ("failed", "stopped"):
+            return self.state_told
+        return "silent" if now - self.heard > SILENT_SECONDS else self.state_told
+
+    def tasks(self, now: float, planned: int) -> dict[str, int]:
+        """How many of its stream tasks are in which state."""
+        state, counts = self.state(now), dict.fromkeys(STATES, 0)
+        if state in ("running", "restoring") and self.numbers is not None:
+            counts |= {"running": self.numbers.running, "restoring": self.numbers.restoring}
+        else:
+            counts[state] = planned
+        return counts
+
+
+@dataclass(slots=True)
+class SlotsSeen:
+    """All slots of an app; stages have numbers below 0."""
+
+    slots: dict[int, SlotSeen] = field(default_factory=dict)
+    warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=KEPT_WARNINGS))
+    warned: Counter[str] = field(default_factory=Counter)
+    """How often each code was warned of, since this process follows."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Which errors ended jobs of slots, since this process follows."""
+
+    def take(self, one: Status, heard: float, *, counts: bool) -> None:
+        """What a slot published. With `counts` it came while this process followed: what lies before that was
+        counted by others, or by the process that ran here before."""
+        slot = self.slots.setdefault(one.slot, SlotSeen())
+        attempt = slot.attempt if isinstance(one, Numbers) else one.attempt
+        if (one.epoch, attempt) < (slot.epoch, slot.attempt):
+            return  # of a job that another one replaced
+        if one.epoch > slot.epoch:
+            slot.numbers = None
+        slot.epoch, slot.attempt, slot.heard = one.epoch, attempt, heard
+        match one:
+            case Landing():
+                slot.host, slot.state_told = one.host, "starting"
+            case Numbers():
+                slot.numbers, slot.state_told = one, "restoring" if one.restoring else "running"
+            case Failure():
+                slot.state_told = "failed"
+                self.failures[one.code] += counts
+            case Ended():
+                slot.state_told = "stopped"
+            case Warned():
+                self.warnings.append(one)
+                self.warned[one.code] += counts
+
+    def newest(self) -> int:
+        """The newest epoch of which anything is known."""
+        return max((slot.epoch for slot in self.slots.values()), default=0)

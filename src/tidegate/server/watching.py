@@ -1,0 +1,262 @@
+"""What a server knows of each app without reading its topics from their start for every call.
+
+A thread per app, begun when it is first asked for: 1 look at the app's control, positions and status topics;
+2 read them from their start; 3 fold what comes: what is in force, where each task stands, how each slot does;
+4 wake who waits. When the log fails, say so and begin again with 1, ever more slowly. An answer holds
+whatever was committed when it was asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tidegate import names
+from tidegate.clock import Clock
+from tidegate.errors import LogError, TidegateError
+from tidegate.log.ensure import find_topic
+from tidegate.log.positions import Position, TaskId, fold_position
+from tidegate.log.protocol import Fetched, Log
+from tidegate.runtime.control import Attempt, Control, Plan
+from tidegate.runtime.lag import Lag, lags
+from tidegate.runtime.status import Status
+from tidegate.runtime.takeover import ROLE
+from tidegate.server.slots_seen import SlotSeen, SlotsSeen
+from tidegate.topology.manifest import Manifest
+from tidegate.types import Offset, TopicPartition
+
+MOST = 64
+POLL_SECONDS = 0.2
+WAIT_SECONDS = 10.0
+AGAIN_SECONDS = 0.5
+LONGEST_AGAIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class AppSeen:
+    """An app at one time."""
+
+    app: str
+    plan: Plan
+    attempts: Mapping[int, Attempt]
+    lags: list[Lag]
+    seen: SlotsSeen
+    now: float
+    """Of `time.monotonic`."""
+
+    def slot(self, number: int) -> SlotSeen:
+        """Of the plan's epoch or a newer one: what an older job published is no news of this one."""
+        found = self.seen.slots.get(number, SlotSeen())
+        return found if found.epoch >= self.plan.epoch else SlotSeen(epoch=self.plan.epoch, heard=found.heard)
+
+    def restarts(self, number: int) -> int:
+        """How often the slot's job was started again within the plan's epoch."""
+        attempt = self.attempts.get(number, Attempt(0, 0))
+        return attempt.attempt - 1 if attempt.epoch == self.plan.epoch and attempt.attempt else 0
+
+    def lag_by_slot(self) -> dict[int | None, int]:
+        """Of each slot of the plan. Under None: of stages, and of what no slot has yet."""
+        homes = {str(task): slot.slot for slot in self.plan.slots for task in slot.tasks}
+        found: dict[int | None, int] = dict.fromkeys(homes.values(), 0)
+        for one in self.lags:
+            home = homes.get(one.task)
+            found[home] = found.get(home, 0) + one.lag
+        return found
+
+
+@dataclass(slots=True)
+class _Read:
+    """What was read since the follower began, or began again."""
+
+    at: dict[TopicPartition, int]
+    began: dict[TopicPartition, int]
+    """Where the topics ended then."""
+    control: Control = field(default_factory=Control)
+    positions: dict[TaskId, Position] = field(default_factory=dict)
+    slots: SlotsSeen = field(default_factory=SlotsSeen)
+
+
+class AppFollower:
+    """One app: the thread that follows it, and what it knows."""
+
+    def __init__(self, log: Log, app: str, clock: Clock) -> None:
+        self.app = app
+        self.used = time.monotonic()
+        self.trouble: TidegateError | None = None
+        self._log = log
+        self._clock = clock
+        self._status, self._positions, self._control = (
+            TopicPartition(name(app), 0) for name in (names.status, names.positions, names.control)
+        )
+        self._changed = threading.Condition()
+        self._read: _Read | None = None
+        self._failures = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name=f"tidegate-app-{app}", daemon=True)
+        self._thread.start()
+
+    def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS) -> AppSeen:
+        """The app as of now, with its lag from the ends of what it reads. LogError `replica-behind` if the
+        topics cannot be read up to here in time."""
+        self.used = time.monotonic()
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            self._wait(lambda: self._read is not None, deadline)
+            following = list(self._read.at) if self._read is not None else []
+        ends = self._log.ends(following)
+        with self._changed:
+            self._wait(lambda: self._holds(ends), deadline)
+            read = self._read
+            if read is None or not self._holds(ends):
+                raise self._behind()
+            plan = read.control.plan(ROLE)
+            attempts = {slot.slot: read.control.attempt(ROLE, slot.slot) for slot in plan.slots}
+            positions, slots = dict(read.positions), _copied(read.slots)
+        found = lags(self._log, manifest, positions)
+        return AppSeen(self.app, plan, attempts, found, slots, time.monotonic())
+
+    def end(self) -> None:
+        """Let nobody wait any longer; the thread ends soon."""
+        with self._changed:
+            self._ended.set()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        self.end()
+        self._thread.join()
+
+    def _wait(self, true: Callable[[], bool], deadline: float) -> None:
+        """Under the lock: until it is so, or the time is over, or what is wrong is known."""
+        while not true() and self.trouble is None and not self._ended.is_set():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._changed.wait(left)
+
+    def _holds(self, ends: Mapping[TopicPartition, Offset]) -> bool:
+        read = self._read
+        return read is not None and all(read.at.get(one, end) >= end for one, end in ends.items())
+
+    def _behind(self) -> TidegateError:
+        if self.trouble is not None:
+            return self.trouble
+        if self._ended.is_set():
+            return LogError("server-ends", "this server ends", "ask another one", retryable=True)
+        return LogError(
+            "replica-behind",
+            f"this server has not read the topics of app {self.app!r} up to their ends yet",
+            "ask again soon",
+            retryable=True,
+        )
+
+    def _work(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._follow()
+            except TidegateError as error:
+                self._failed(error)
+            except Exception as error:  # noqa: BLE001 - reported to whoever asks; the thread must go on
+                self._failed(LogError("replica-failed", f"app {self.app!r} cannot be followed: {error!r}"))
+
+    def _failed(self, error: TidegateError) -> None:
+        with self._changed:
+            self._read, self.trouble = None, error
+            self._failures += 1
+            self._changed.notify_all()
+        self._ended.wait(min(AGAIN_SECONDS * 2 ** (self._failures - 1), LONGEST_AGAIN_SECONDS))
+
+    def _follow(self) -> None:
+        """Steps 1 to 4. Without a status topic nothing is known of the slots; the others must be there."""
+        topics = [self._control, self._positions]
+        if find_topic(self._log, self._status.topic) is not None:
+            topics.append(self._status)
+        starts = {one: Offset(self._log.describe(one.topic).starts[0]) for one in topics}
+        ends = self._log.ends(topics)
+        read = _Read({one: int(at) for one, at in starts.items()}, {one: int(at) for one, at in ends.items()})
+        with closing(self._log.reader(starts)) as reader:
+            with self._changed:
+                self._read, self.trouble, self._failures = read, None, 0
+                self._changed.notify_all()
+            while not self._ended.is_set():
+                fetched = reader.poll(POLL_SECONDS)
+                if fetched:
+                    with self._changed:
+                        for part in fetched:
+                            self._take(read, part)
+                        self._changed.notify_all()
+
+    def _take(self, read: _Read, part: Fetched) -> None:
+        live = read.at[part.partition] >= read.began[part.partition]
+        if part.partition == self._control:
+            read.control.take([part])
+        elif part.partition == self._positions:
+            keys, values = part.batch.column(2).to_pylist(), part.batch.column(3).to_pylist()
+            for key, value in zip(keys, values, strict=True):
+                fold_position(read.positions, key, value)
+        else:
+            self._take_status(read, part, live=live)
+        read.at[part.partition] = int(part.next)
+
+    def _take_status(self, read: _Read, part: Fetched, *, live: bool) -> None:
+        """What lies there already is as old as its time says; what comes is new, whatever the clocks of other
+        machines say."""
+        now, wall = time.monotonic(), self._clock.now()
+        times, values = part.batch.column(1).to_pylist(), part.batch.column(3).to_pylist()
+        for at, value in zip(times, values, strict=True):
+            try:
+                one = msgspec.json.decode(value, type=Status)
+            except (msgspec.DecodeError, TypeError):
+                continue  # of another version
+            read.slots.take(one, now if live else now - max(0, wall - at) / 1000, counts=live)
+
+
+class Watching:
+    """The followers of a server, by app. Of too many, the least recently used is ended."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._all: dict[str, AppFollower] = {}
+        self._ended = False
+
+    def seen(self, manifest: Manifest) -> AppSeen:
+        """An app as of now."""
+        old: AppFollower | None = None
+        with self._lock:
+            if self._ended:
+                raise LogError("server-ends", "this server ends", "ask another one", retryable=True)
+            found = self._all.get(manifest.app)
+            if found is None:
+                if len(self._all) >= MOST:
+                    old = self._all.pop(min(self._all.values(), key=lambda one: one.used).app)
+                found = self._all[manifest.app] = AppFollower(self._log, manifest.app, self._clock)
+        if old is not None:
+            old.close()
+        return found.seen(manifest)
+
+    def end(self) -> None:
+        """Let nobody wait any longer, and nobody begin."""
+        with self._lock:
+            self._ended = True
+            for one in self._all.values():
+                one.end()
+
+    def close(self) -> None:
+        self.end()
+        for one in list(self._all.values()):
+            one.close()
+
+
+def _copied(seen: SlotsSeen) -> SlotsSeen:
+    """So that it stays as it is while others come."""
+    slots = {
+        number: SlotSeen(one.epoch, one.attempt, one.host, one.numbers, one.state_told, one.heard)
+        for number, one in seen.slots.items()
+    }
+    return SlotsSeen(slots, seen.warnings.copy(), seen.warned.copy(), seen.failures.copy())

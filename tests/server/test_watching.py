@@ -1,0 +1,286 @@
+"""What a server knows of an app: the lag from the log, slots that are silent, and no topic read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+from tests.gate.app import EVENTS, gated
+from tests.server.conftest import Client
+from tests.server.test_apps import samples
+from tests.server.test_gates import got
+from tests.waiting import wait_for
+
+from tidegate.clock import SystemClock
+from tidegate.connection import Connection
+from tidegate.errors import LogError
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.lag import lag_of
+from tidegate.runtime.start import Run, prepare
+from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
+from tidegate.runtime.takeover import Claim, take_over
+from tidegate.runtime.view import SILENT_SECONDS
+from tidegate.server import slots_seen, watching
+from tidegate.server.slots_seen import SlotsSeen
+from tidegate.server.watching import Watching
+from tidegate.types import Offset, TopicPartition
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def run(log: SqliteLog) -> Run:
+    return prepare(gated(), log, CLOCK, partitions=2)
+
+
+@pytest.fixture
+def claim(log: SqliteLog, run: Run) -> Iterator[Claim]:
+    """A driver that planned two slots, of which one has all tasks but one."""
+    with closing(take_over(log, "gated", 1, CLOCK)) as made:
+        first, *others = (task for _, task in run.tasks())
+        made.begin_attempt(0, 1, CLOCK.now())
+        made.begin_attempt(1, 1, CLOCK.now())
+        run.plan(made, {0: [first], 1: others}, {0: "here", 1: "there"})
+        yield made
+
+
+def numbers(slot: int, epoch: int = 1, **more: Any) -> Numbers:
+    told = {"records": 9, "per_second": 3.0, "lag": 53, "skipped": 0, "running": 1, "restoring": 0, **more}
+    return Numbers(epoch, slot, CLOCK.now(), **told)
+
+
+def publish(log: SqliteLog, *told: Any, ago: float = 0.0) -> None:
+    for one in told:
+        tell(log, "gated", one, CLOCK.now() - round(ago * 1000))
+
+
+def metrics(client: Client) -> dict[str, float]:
+    return samples(client.get("/metrics").text)
+
+
+def tasks_in(client: Client, state: str) -> float:
+    return sum(value for name, value in metrics(client).items() if f'state="{state}"' in name)
+
+
+def test_what_waits_shows_before_anything_runs(
+    client: Client, run: Run, log: SqliteLog, connection: Connection
+) -> None:
+    """Neither a plan nor a position is there yet: all of the source waits."""
+    assert run
+    connection.send(EVENTS, "ada", *range(15))
+    [app] = got(client, "/tasks")["apps"]
+    assert (app["lag"], app["slots"]) == (15, [])
+    assert metrics(client)['tidegate_lag_records{app="gated",slot=""}'] == 15
+    assert sum(one.lag for one in lag_of(log, "gated")) == 15
+    assert {one.task for one in lag_of(log, "gated")} == {""}
+    assert lag_of(log, "unknown") == []
+
+
+@pytest.mark.usefixtures("claim")
+def test_lag_comes_from_the_log_whatever_a_slot_said_last(
+    client: Client, log: SqliteLog, connection: Connection
+) -> None:
+    publish(log, numbers(0, running=1), numbers(1, running=3))
+    for count in (10, 20):
+        connection.send(EVENTS, "ada", *range(10))
+        found = metrics(client)
+        assert sum(value for name, value in found.items() if name.startswith("tidegate_lag_records")) == count
+    [app] = got(client, "/tasks")["apps"]
+    assert app["lag"] == sum(slot["lag"] for slot in app["slots"]) == 20
+
+
+@pytest.mark.usefixtures("claim")
+def test_a_slot_that_is_silent_is_not_running(
+    client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots_seen, "SILENT_SECONDS", 0.5)
+    assert tasks_in(client, "silent") == 4, "a plan alone is no slot that runs"
+    publish(
+        log,
+        Landing(1, 0, 1, "here", 7, "m"),
+        numbers(0),
+        Landing(1, 1, 1, "there", 8, "m"),
+        numbers(1, running=3),
+    )
+
+    def beat() -> bool:
+        publish(log, numbers(1, running=3))
+        found = metrics(client)
+        states = {
+            state: found[f'tidegate_tasks{{app="gated",slot="0",state="{state}"}}']
+            for state in ("running", "silent")
+        }
+        assert found['tidegate_tasks{app="gated",slot="1",state="running"}'] == 3
+        return states == {"running": 0, "silent": 1}
+
+    wait_for(beat)
+    [silent, running] = got(client, "/tasks")["apps"][0]["slots"]
+    assert (silent["state"], running["state"]) == ("silent", "running")
+    assert silent["numbers"]["records"] == 9, "what it has done counts still"
+    publish(log, numbers(0))
+    assert tasks_in(client, "running") == 4
+
+
+def test_numbers_that_lie_there_already_are_as_old_as_they_are(
+    client: Client, claim: Claim, log: SqliteLog
+) -> None:
+    assert claim
+    publish(log, numbers(0), ago=60)
+    publish(log, numbers(1, running=3), ago=0.5)
+    assert (tasks_in(client, "running"), tasks_in(client, "silent")) == (3, 1)
+
+
+def test_restarts_failures_and_dead_letters_are_counted(client: Client, claim: Claim, log: SqliteLog) -> None:
+    publish(log, Failure(1, 0, 1, "before", "m", "h"))
+    found = metrics(client)
+    assert found['tidegate_slot_restarts_total{app="gated",slot="0"}'] == 0
+    assert found['tidegate_slot_failures_total{app="gated",code="before"}'] == 0, "it was no news"
+    publish(log, Failure(1, 0, 1, "user-code", "m", "h"))
+    assert tasks_in(client, "failed") == 1
+    claim.begin_attempt(0, 2, CLOCK.now())
+    publish(log, Landing(1, 0, 2, "elsewhere", 9, "m"))
+    assert tasks_in(client, "starting") == 1
+    publish(log, Failure(1, 0, 2, "user-code", "m", "h"))
+    claim.begin_attempt(0, 3, CLOCK.now())
+    publish(
+        log, Landing(1, 0, 3, "elsewhere", 9, "m"), numbers(0, dead_letters=2), numbers(1, dead_letters=5)
+    )
+    found = metrics(client)
+    assert found['tidegate_slot_restarts_total{app="gated",slot="0"}'] == 2
+    assert found['tidegate_slot_restarts_total{app="gated",slot="1"}'] == 0
+    assert found['tidegate_slot_failures_total{app="gated",code="user-code"}'] == 2
+    assert found['tidegate_dead_letters_total{app="gated",slot="0"}'] == 2
+    assert found['tidegate_dead_letters_total{app="gated",slot="1"}'] == 5
+    [slot, _] = got(client, "/tasks")["apps"][0]["slots"]
+    assert (slot["host"], slot["restarts"]) == ("elsewhere", 2)
+    publish(log, Ended(1, 0, 3, 9), Ended(1, 1, 1, 9))
+    assert tasks_in(client, "stopped") == 4
+
+
+@pytest.mark.usefixtures("claim")
+def test_stores_that_were_rebuilt_and_batches_taken_apart_show(client: Client, log: SqliteLog) -> None:
+    old, new = Warned(1, 0, 1, "store-rebuilt", "old", "h"), Warned(1, 1, 1, "store-rebuilt", "new", "h")
+    publish(log, old, numbers(0, rebuilt=1, emptied=2, gaps=3, batches_taken_apart=4), numbers(1))
+    metrics(client)
+    publish(log, new)
+    found = metrics(client)
+    for name, count in (
+        ("rebuilt_stores", 1),
+        ("emptied_stores", 2),
+        ("store_gaps", 3),
+        ("batches_taken_apart", 4),
+    ):
+        assert found[f'tidegate_{name}_total{{app="gated",slot="0"}}'] == count
+        assert found[f'tidegate_{name}_total{{app="gated",slot="1"}}'] == 0
+    assert found['tidegate_warnings_total{app="gated",code="store-rebuilt"}'] == 1
+    [app] = got(client, "/tasks")["apps"]
+    assert [(one["slot"], one["code"], one["message"]) for one in app["warnings"]] == [
+        (0, "store-rebuilt", "old"),
+        (1, "store-rebuilt", "new"),
+    ]
+    assert app["slots"][0]["numbers"]["rebuilt"] == 1
+
+
+@pytest.mark.usefixtures("claim")
+def test_topics_are_read_once_however_often_is_asked(
+    client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    opened = SqliteLog.reader
+
+    def reader(self: SqliteLog, positions: Mapping[TopicPartition, Offset]) -> Any:
+        read.extend(one.topic for one in positions)
+        return opened(self, positions)
+
+    publish(log, *(numbers(0) for _ in range(300)))
+    monkeypatch.setattr(SqliteLog, "reader", reader)
+    for number in range(5):
+        publish(log, numbers(0, records=number))
+        assert metrics(client)['tidegate_records_total{app="gated",slot="0"}'] == number
+        assert got(client, "/tasks")["apps"][0]["slots"][0]["numbers"]["records"] == number
+    assert [read.count(f"gated-{topic}") for topic in ("status", "positions")] == [1, 1]
+
+
+def test_a_slot_goes_through_its_states() -> None:
+    seen = SlotsSeen()
+
+    def state(at: float) -> str:
+        return seen.slots[0].state(at)
+
+    seen.take(Landing(2, 0, 1, "here", 7, "m"), 10.0, counts=True)
+    assert (state(10.0), state(11 + SILENT_SECONDS)) == ("starting", "silent")
+    seen.take(numbers(0, 2, restoring=2), 11.0, counts=True)
+    assert state(12.0) == "restoring"
+    seen.take(numbers(0, 2), 12.0, counts=True)
+    assert (state(12 + SILENT_SECONDS), state(12.1 + SILENT_SECONDS)) == ("running", "silent")
+    seen.take(Failure(1, 0, 9, "old", "m", "h"), 13.0, counts=True)
+    assert (state(13.0), dict(seen.failures)) == ("running", {}), "of an older epoch"
+    seen.take(Landing(2, 0, 2, "there", 7, "m"), 14.0, counts=True)
+    assert seen.slots[0].tasks(14.0, 3)["starting"] == 3
+    seen.take(Ended(2, 0, 1, 9), 14.0, counts=True)
+    assert state(14.0) == "starting", "of an older attempt"
+    seen.take(Ended(2, 0, 2, 9), 15.0, counts=True)
+    assert state(99.0) == "stopped"
+    seen.take(Landing(3, 0, 1, "here", 7, "m"), 100.0, counts=True)
+    assert (state(100.0), seen.slots[0].numbers, seen.newest()) == ("starting", None, 3)
+
+
+def test_a_follower_goes_on_when_its_topics_are_made_again(
+    log: SqliteLog, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.01)
+    manifest = run.manifest
+    with closing(Watching(log, CLOCK)) as held:
+        publish(log, numbers(0))
+        assert held.seen(manifest).seen.slots.keys() == {0}
+        log.delete("gated-status")
+
+        def known() -> set[int]:
+            try:
+                return set(held.seen(manifest).seen.slots)
+            except LogError:
+                return {-1}
+
+        wait_for(lambda: known() == set())
+        log.delete("gated-positions")
+        wait_for(lambda: known() == {-1})
+        prepare_again(log)
+        wait_for(lambda: known() == set())
+        held.end()
+        with pytest.raises(LogError, match="server-ends"):
+            held.seen(manifest)
+
+
+def prepare_again(log: SqliteLog) -> None:
+    from tidegate.log.positions import positions_topic
+
+    log.create(positions_topic("gated"))
+    log.create(status_topic("gated"))
+
+
+def test_of_too_many_followers_the_least_recently_used_ends(
+    log: SqliteLog, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    from tidegate import App, Topic
+
+    monkeypatch.setattr(watching, "MOST", 2)
+
+    def followers() -> set[str]:
+        found = (thread.name for thread in threading.enumerate())
+        return {name for name in found if name.startswith("tidegate-app-")}
+
+    def manifest_of(number: int) -> Any:
+        app = App(f"app{number}")
+        app.stream(Topic("events", int)).to(Topic(f"out{number}", int))
+        return prepare(app, log, CLOCK, partitions=2).manifest
+
+    with closing(Watching(log, CLOCK)) as held:
+        for number in range(3):
+            assert held.seen(manifest_of(number)).plan.epoch == 0
+        assert followers() == {"tidegate-app-app1", "tidegate-app-app2"}
+    assert followers() == set()
+    assert run
