@@ -34,13 +34,12 @@ class OraclePartition:
     seen: dict[int, Seen] = field(default_factory=dict)
 
     def append(self, rows: Iterable[Row]) -> int:
-        """Give the rows their offsets. The first of them."""
-        base = self.next
+        """Give the rows their offsets. Returns the last of them."""
         for row in rows:
             headers = tuple(row.headers)
             self.kept[self.next] = ReadRow(self.next, row.timestamp, row.key, row.value, headers)
             self.next += 1
-        return base
+        return self.next - 1
 
     def cut(self, before: int) -> None:
         """Drop what lies below an offset."""
