@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pyarrow as pa
 
@@ -82,7 +82,7 @@ class ReopeningLog:
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
         with self._usable() as log:
-            return log.writer(writer_id, open_seconds=open_seconds)
+            return _Watched(log.writer(writer_id, open_seconds=open_seconds), lambda: self._noting(log))
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
         with self._usable() as log:
@@ -109,8 +109,14 @@ class ReopeningLog:
             if self._spent is self._log:
                 self._reopen()
             log = self._log
-        try:
+        with self._noting(log):
             yield log
+
+    @contextmanager
+    def _noting(self, log: Log) -> Iterator[None]:
+        """Note whether what fails inside spent the log."""
+        try:
+            yield
         except LogError as error:
             if error.code == UNKNOWN and _is_spent(log):
                 self._spent = log
@@ -129,6 +135,33 @@ class ReopeningLog:
         logger.warning("the log was opened again after a commit whose outcome was unknown")
         with suppress(TidegateError):
             old.close()
+
+
+class _Watched:
+    """A writer whose log is opened again for the next one, when its commit spent it."""
+
+    def __init__(self, writer: Writer, noting: Callable[[], AbstractContextManager[None]]) -> None:
+        self._writer = writer
+        self._noting = noting
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
+        with self._noting():
+            self._writer.append(partition, batch)
+
+    def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+        with self._noting():
+            return self._writer.flush(partitions)
+
+    def commit(self) -> None:
+        with self._noting():
+            self._writer.commit()
+
+    def abort(self) -> None:
+        with self._noting():
+            self._writer.abort()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 def _is_spent(log: Log) -> bool:

@@ -17,6 +17,7 @@ from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
+from tidegate.log.reopening import ReopeningLog
 from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.check_registry import check_registry
 from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
@@ -63,7 +64,7 @@ class Running:
                 )
             check_stages(app.build())
             check_registry(app.build())
-            log = open_log(place, clock=clock)
+            log = ReopeningLog(lambda: open_log(place, clock=clock))
             self._stack.callback(log.close)
             run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
