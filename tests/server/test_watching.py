@@ -17,6 +17,7 @@ from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.apps import Manifests
 from tidegate.runtime.lag import lag_of
 from tidegate.runtime.start import Run, prepare
 from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
@@ -201,6 +202,32 @@ def test_topics_are_read_once_however_often_is_asked(
         assert metrics(client)['tidegate_records_total{app="gated",slot="0"}'] == number
         assert got(client, "/tasks")["apps"][0]["slots"][0]["numbers"]["records"] == number
     assert [read.count(f"gated-{topic}") for topic in ("status", "positions")] == [1, 1]
+
+
+def test_a_control_topic_is_read_again_when_something_was_written_to_it(
+    log: SqliteLog, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    opened = SqliteLog.reader
+
+    def reader(self: SqliteLog, positions: Mapping[TopicPartition, Offset]) -> Any:
+        read.extend(one.topic for one in positions)
+        return opened(self, positions)
+
+    known = Manifests(log)
+    assert [one.app for one in known.all()] == ["gated"]
+    monkeypatch.setattr(SqliteLog, "reader", reader)
+    for _ in range(3):
+        assert [one.app for one in known.all()] == ["gated"]
+    assert read == []
+    claim.begin_attempt(0, 2, CLOCK.now())
+    assert [one.app for one in known.all()] == ["gated"]
+    assert set(read) == {"gated-control"}
+    for name in log.names():
+        log.delete(name)
+    assert list(known.all()) == []
+    prepare(gated(), log, CLOCK, partitions=2)
+    assert [one.app for one in known.all()] == ["gated"]
 
 
 def test_a_slot_goes_through_its_states() -> None:

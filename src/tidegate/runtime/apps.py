@@ -23,19 +23,50 @@ logger = logging.getLogger("tidegate")
 
 def manifests(log: Log) -> Iterator[Manifest]:
     """Of each app that ever ran here, by its id. A topic that only has such a name is passed over."""
-    for topic in sorted(log.names()):
-        info = find_topic(log, topic) if topic.endswith(_CONTROL) else None
-        if info is None or info.partitions != 1 or not info.compacts:
-            continue
+    return Manifests(log).all()
+
+
+class Manifests:
+    """For who asks again and again: a control topic is read again when something was written to it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: dict[str, tuple[tuple[str, int], Manifest | None]] = {}
+
+    def all(self) -> Iterator[Manifest]:
+        """By the ids of the apps."""
+        before, self._known = self._known, {}
+        for topic in sorted(self._log.names()):
+            info = find_topic(self._log, topic) if topic.endswith(_CONTROL) else None
+            if info is None or info.partitions != 1 or not info.compacts:
+                continue
+            written = info.uid, self._end(topic)
+            seen, manifest = before.get(topic, (None, None))
+            if seen != written:
+                manifest = self._read(topic)
+            self._known[topic] = written, manifest
+            if manifest is not None:
+                yield manifest
+
+    def _end(self, topic: str) -> int:
+        """-1 for a topic that was deleted meanwhile."""
+        partition = TopicPartition(topic, 0)
         try:
-            manifest = find_manifest(log, topic.removesuffix(_CONTROL))
+            return int(self._log.ends([partition])[partition])
+        except LogError as error:
+            if error.code != "no-such-topic":
+                raise
+            return -1
+
+    def _read(self, topic: str) -> Manifest | None:
+        try:
+            manifest = find_manifest(self._log, topic.removesuffix(_CONTROL))
         except LogError as error:
             if error.code != "bad-control":
                 raise
             logger.warning("%s", error)
-            continue
-        if manifest is not None and names.control(manifest.app) == topic:
-            yield manifest
+            return None
+        return manifest if manifest is not None and names.control(manifest.app) == topic else None
 
 
 def find_manifest(log: Log, app: str) -> Manifest | None:

@@ -15,7 +15,7 @@ from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.gate.outside import Changelogs, Gate
 from tidegate.log.protocol import Log
-from tidegate.runtime.apps import manifests
+from tidegate.runtime.apps import Manifests
 from tidegate.server.once import Once
 from tidegate.server.replicas import HISTORY, Moment, Replicas
 from tidegate.server.streams import Streams
@@ -35,7 +35,7 @@ class Apps:
     """The manifests on the log, read again now and then, and when one is missed."""
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        self._manifests = Manifests(log)
         self._lock = threading.Lock()
         self._read_at = float("-inf")
         self._all: dict[str, Manifest] = {}
@@ -44,7 +44,7 @@ class Apps:
         """By id."""
         with self._lock:
             if time.monotonic() - self._read_at > known_for:
-                self._all = {one.app: one for one in manifests(self._log)}
+                self._all = {one.app: one for one in self._manifests.all()}
                 self._read_at = time.monotonic()
             return self._all
 
