@@ -21,7 +21,10 @@ from tidegate.log.protocol import Fetched, Writer
 from tidegate.log.records import to_batch
 from tidegate.log.sqlite import writer as sqlite_writer
 from tidegate.runtime import commit as commit_module
+from tidegate.runtime import takeover
 from tidegate.runtime.commit import Committable
+from tidegate.runtime.outputs import Outputs
+from tidegate.runtime.task import StreamTask
 from tidegate.state import changelog, folders, restore
 from tidegate.state.builder import BuiltStore
 from tidegate.state.cached import CachedStore
@@ -33,8 +36,6 @@ from tidegate.state.memory import MemoryStore
 from tidegate.state.restore import Restore
 from tidegate.state.trust import InLog, OnDisk, reason_to_discard
 from tidegate.testing.simulator import model_writer
-from tidegate.testing.simulator.task import SimTask
-from tidegate.testing.simulator.world import World
 from tidegate.types import TopicPartition
 
 Patch = pytest.MonkeyPatch
@@ -114,10 +115,14 @@ def position_in_a_transaction_of_its_own(patch: Patch) -> None:
 
 
 def outputs_sent_twice(patch: Patch) -> None:
-    def wrong(self: SimTask, position: Position) -> None:
-        self._committed = self.next
+    right = StreamTask.committed
 
-    patch.setattr(SimTask, "committed", wrong)
+    def wrong(self: StreamTask, position: Position) -> None:
+        kept, self._sender.outputs = self._sender.outputs, Outputs(self.partition)
+        right(self, position)
+        self._sender.outputs = kept
+
+    patch.setattr(StreamTask, "committed", wrong)
 
 
 def _offsets_moved_by(step: int) -> Seeding:
@@ -256,7 +261,7 @@ def commit_on_disk_at_a_drop(patch: Patch) -> None:
 
 
 def no_fence_of_older_epochs(patch: Patch) -> None:
-    patch.setattr(World, "open_older_writers", lambda *_: None)
+    patch.setattr(takeover, "fence", lambda *_: None)
 
 
 def no_fence_in_the_log(patch: Patch) -> None:

@@ -11,6 +11,7 @@ from multiprocessing import get_context
 
 import pytest
 from tests.state.seeded_bugs import SEEDED
+from tests.state.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
 
 from tidegate.testing.simulator import STEPS, Trace, Violation, simulate, simulate_all
 from tidegate.testing.simulator.faults import COMPACT_POINTS, MODES, POINTS
@@ -18,7 +19,8 @@ from tidegate.testing.simulator.run import actions
 
 FEW = 40
 SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
-MANY, STEPS_EACH = (50_000, 2 * STEPS) if SOAK else (2_000, STEPS)
+MANY, STEPS_EACH = (50_000, 2 * STEPS) if SOAK else (1_500, STEPS)
+BUGS = SEEDED | SEEDED_IN_THE_RUNTIME
 PIECE = 50
 REASONS = (
     "it is ahead of the log",
@@ -59,9 +61,9 @@ def test_a_seed_tells_the_same_story_every_time() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", SEEDED)
+@pytest.mark.parametrize("bug", BUGS)
 def test_a_seeded_bug_is_found_by_one_of_the_first_seeds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    SEEDED[bug](monkeypatch)
+    BUGS[bug](monkeypatch)
     with pytest.raises(Violation):
         simulate_all(range(MANY))
 
@@ -74,7 +76,7 @@ def test_a_violation_tells_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) 
     assert violation.invariant == "I2"
     assert f"python -m tidegate.testing.simulator {violation.seed} --steps 20" in str(violation)
     assert violation.actions[-1] in str(violation)
-    with pytest.raises(Violation, match="outputs"):
+    with pytest.raises(Violation, match="output"):
         simulate(int(violation.seed or 0), steps=20)
 
 

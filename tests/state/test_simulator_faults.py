@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -24,10 +24,10 @@ from tidegate.testing.simulator.faults import (
     possible,
 )
 from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import Op
+from tidegate.testing.simulator.program import Op, keys_in
 from tidegate.testing.simulator.run import fast_folder
 from tidegate.testing.simulator.settle import settle
-from tidegate.testing.simulator.slot import EAGER, LAZY, Slot
+from tidegate.testing.simulator.sim_slot import EAGER, LAZY, SimSlot
 from tidegate.testing.simulator.world import World
 
 LogKind = Literal["model", "sqlite"]
@@ -56,41 +56,45 @@ def named(value: object) -> str:
 
 
 @contextmanager
-def world_on(log: LogKind) -> Iterator[World]:
+def world_on(log: LogKind, *, gate: bool = False) -> Iterator[World]:
     faults = Faults()
     with fast_folder() as root, faultpoints.installed(faults):
-        world = World(Options(partitions=TASKS, stores=STORES, log=log, page=2), root, faults)
+        world = World(Options(partitions=TASKS, stores=STORES, log=log, page=2, gate=gate), root, faults)
         try:
             yield world
         finally:
             world.close()
 
 
-def inputs(turn: int) -> list[tuple[Op, int]]:
+def inputs(turn: int, keys: Sequence[str]) -> list[tuple[Op, int]]:
     """Puts and deletes in each store; windows of the turn before are gone; an LRU key is evicted."""
     at = turn * 60
     ops = [
-        Op("plain", f"k{turn % 3}", "put"),
-        Op("plain", f"k{(turn + 1) % 3}", "delete"),
-        Op("windows", "k0", "put", at),
-        Op("windows", "k1", "fail", at),
-        Op("few", f"k{turn % 4}", "put"),
-        Op("few", f"k{(turn + 2) % 4}", "put"),
-        Op("own", f"k{turn % 2}", "put"),
-        Op("own", f"k{(turn + 1) % 2}", "delete"),
+        Op("plain", keys[turn % 3], "put"),
+        Op("plain", keys[(turn + 1) % 3], "delete"),
+        Op("windows", keys[0], "put", at),
+        Op("windows", keys[1], "fail", at),
+        Op("few", keys[turn % 4], "put"),
+        Op("few", keys[(turn + 2) % 4], "put"),
+        Op("own", keys[turn % 2], "put"),
+        Op("own", keys[(turn + 1) % 2], "delete"),
     ]
     return [(op, at) for op in ops]
 
 
-def work(world: World, slot: Slot, turn: int) -> None:
+def work(world: World, slot: SimSlot, turn: int) -> None:
+    """Inputs for all tasks, which take them. At a gate the first key is paused in every other turn."""
     for partition in range(TASKS):
-        world.produce(partition, inputs(turn))
-        slot.process(partition, 100)
+        keys = keys_in(partition, TASKS)
+        if world.truth.gate is not None:
+            world.ask(partition, keys[0], "ACTIVE" if turn % 2 else "PAUSED")
+        world.produce(partition, inputs(turn, keys))
+    slot.work_off()
 
 
-def one_slot(world: World) -> Slot:
+def one_slot(world: World) -> SimSlot:
     """All tasks in one slot, with some rows on disk, and some in the log only."""
-    world.plan([(range(TASKS), 0)])
+    world.plan([(range(len(world.tasks)), 0)])
     slot = world.slots[0]
     world.finish(slot)
     for turn, kept in enumerate((EAGER, LAZY)):
@@ -132,10 +136,11 @@ def test_a_restore_that_is_interrupted_ends_right(log: LogKind, fault: Fault) ->
         check_the_rest(world, 2)
 
 
+@pytest.mark.parametrize("gate", [False, True], ids=["no gate", "gate"])
 @pytest.mark.parametrize("log", ["model", "sqlite"])
 @pytest.mark.parametrize("point", RESTORE_POINTS)
-def test_a_restore_that_is_killed_again_and_again_ends_right(log: LogKind, point: str) -> None:
-    with world_on(log) as world:
+def test_a_restore_that_is_killed_again_and_again_ends_right(log: LogKind, point: str, gate: bool) -> None:
+    with world_on(log, gate=gate) as world:
         one_slot(world).die()
         for attempt in range(1, 6):
             slot = world.restart(0, EAGER, 1)
@@ -143,9 +148,12 @@ def test_a_restore_that_is_killed_again_and_again_ends_right(log: LogKind, point
         check_the_rest(world, 2)
 
 
+@pytest.mark.parametrize("gate", [False, True], ids=["no gate", "gate"])
 @pytest.mark.parametrize("log", ["model", "sqlite"])
-def test_commits_with_an_unknown_result_again_and_again_neither_lose_nor_repeat(log: LogKind) -> None:
-    with world_on(log) as world:
+def test_commits_with_an_unknown_result_again_and_again_neither_lose_nor_repeat(
+    log: LogKind, gate: bool
+) -> None:
+    with world_on(log, gate=gate) as world:
         slot = one_slot(world)
         for turn, point in enumerate(["log.commit.8", "log.commit.7"] * 3, start=2):
             work(world, slot, turn)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidegate import names
 from tidegate.testing.simulator.faults import Faults
 from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import DELETE_RETENTION_MS, Op, changelog
+from tidegate.testing.simulator.program import APP, DELETE_RETENTION_MS, Op
 from tidegate.testing.simulator.run import fast_folder
-from tidegate.testing.simulator.slot import EAGER, Slot
+from tidegate.testing.simulator.sim_slot import EAGER, SimSlot
 from tidegate.testing.simulator.world import World
 
+CHANGELOG = names.changelog(APP, "plain")
 SLEPT = "it slept longer than tombstones are sure to be kept"
 
 
@@ -29,10 +31,10 @@ def put(key: str, store: str = "plain") -> Op:
     return Op(store, key, "put")
 
 
-def run(world: World, slot: Slot, *ops: Op) -> None:
+def run(world: World, slot: SimSlot, *ops: Op) -> None:
     world.finish(slot)
     world.produce(0, [(op, 0) for op in ops])
-    slot.process(0, len(ops))
+    slot.work_off()
     world.commit(slot, EAGER)
 
 
@@ -45,12 +47,13 @@ def test_a_slot_that_slept_before_its_restore_does_not_make_its_folder_look_youn
     sleeper = world.restart(0)
     other = world.restart(0, host=1)
     run(world, other, Op("plain", "k0", "delete"))
-    world.compact(changelog("plain"))
+    world.compact(CHANGELOG)
     world.clock.advance(DELETE_RETENTION_MS * 7 // 10)
     world.finish(sleeper)
-    sleeper.close()
+    sleeper.persist()
+    sleeper.die()
     world.clock.advance(DELETE_RETENTION_MS * 4 // 10)
-    world.compact(changelog("plain"))
+    world.compact(CHANGELOG)
     other.die()
     world.finish(world.restart(0, host=0))
     assert world.discards[SLEPT] == 1

@@ -64,6 +64,7 @@ class Slot:
         """Whether the last turn came to nothing: what is buffered waits for something that is not there."""
         self._refusals = refusals
         self.processed = 0
+        self.records_per_turn = RECORDS_PER_TURN
 
     @property
     def tasks(self) -> list[StreamTask]:
@@ -202,7 +203,9 @@ class Slot:
         """A share for each task, the one that waited longest first."""
         done = 0
         for task in list(self._running.values()):
-            done += task.run(RECORDS_PER_TURN) if self._limit is None else task.run_with_care(self._limit)
+            done += (
+                task.run(self.records_per_turn) if self._limit is None else task.run_with_care(self._limit)
+            )
             self._running[task.id] = self._running.pop(task.id)
             if (until is not None and time.monotonic() >= until) or (done and self._limit is not None):
                 break

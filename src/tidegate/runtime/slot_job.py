@@ -26,7 +26,7 @@ from pathlib import Path
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError, StateError, TidegateError
 from tidegate.faultpoints import reach
-from tidegate.log.protocol import Log
+from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.control import Control, ControlFollower, SlotPlan
 from tidegate.runtime.failures import failure_of
 from tidegate.runtime.gates import gate_numbers
@@ -41,6 +41,8 @@ from tidegate.runtime.status import Ended, Landing, Numbers, Warned, tell
 from tidegate.runtime.takeover import ROLE
 from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.cleanup import Cleanup, Needs, Room
+from tidegate.state.manager import Limits
+from tidegate.state.protocol import RestoreListener
 from tidegate.types import Offset, TopicPartition
 
 IDLE_SECONDS = 0.02
@@ -161,15 +163,8 @@ class SlotJob:
                     return
                 reach("slot.5")
                 self._run.check_topics(control.now.plan(ROLE))
-                slot = self._run.slot(
-                    plan,
-                    order.epoch,
-                    self._state_dir,
-                    listener=self._progress,
-                    attempt=order.attempt,
-                    writer=writer,
-                    pinned=_pins(order),
-                    refusals=self._refusals,
+                slot = open_slot(
+                    self._run, order, plan, self._state_dir, writer, self._progress, self._refusals
                 )
                 try:
                     yield from self._loop(slot, control)
@@ -341,6 +336,30 @@ class SlotJob:
         failure = failure_of(error, order.epoch, order.slot, order.attempt)
         with suppress(TidegateError):
             tell(self._log, order.app_id, failure, self._clock.now())
+
+
+def open_slot(
+    run: Run,
+    order: SlotOrder,
+    plan: SlotPlan,
+    state_dir: Path,
+    writer: Writer,
+    listener: RestoreListener,
+    refusals: Refusals | None = None,
+    limits: Limits | None = None,
+) -> Slot:
+    """Step 5: the tasks of one start of a slot."""
+    return run.slot(
+        plan,
+        order.epoch,
+        state_dir,
+        limits,
+        listener,
+        attempt=order.attempt,
+        writer=writer,
+        pinned=_pins(order),
+        refusals=refusals,
+    )
 
 
 def _pins(order: SlotOrder) -> dict[TopicPartition, int] | None:

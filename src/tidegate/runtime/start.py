@@ -205,7 +205,7 @@ class Run:
         """One stream task with its stores registered; with `pinned` ends it merges strictly, up to them."""
         owner = Owner(self.manifest.app, task, self.log.id, epoch, attempt)
         home = task_home(state_dir, self.manifest.app, task)
-        state = StateManager(owner, home, self.setting.clock, limits)
+        state = self.state(owner, home, limits)
         registered: set[str] = set()
         for node in sub.nodes:
             for builder in self.setting.topology.nodes[node].stores:
@@ -214,6 +214,10 @@ class Run:
                     state.register(builder, self.manifest.stores[builder.name].changelog)
         ends = partial(self.log.ends, committed=False)
         return StreamTask(self.setting, sub, task, state, pinned, ends)
+
+    def state(self, owner: Owner, home: Path, limits: Limits | None) -> StateManager:
+        """The state of a task: here, so that the simulator can look at it."""
+        return StateManager(owner, home, self.setting.clock, limits)
 
 
 def prepare(

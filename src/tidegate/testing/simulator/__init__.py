@@ -3,10 +3,12 @@
     from tidegate.testing.simulator import simulate
     print(simulate(17))                             # or: python -m tidegate.testing.simulator 17
 
-A seed draws a small world (a log, some tasks and stores) and a few dozen actions: work, commits and restores
-that are interrupted at their numbered steps, zombies that go on, lost folders, clocks that jump, compaction.
-Real are the stores, the changelogs, the restore, the commit and the embedded log; virtual are time, the death
-of a process (`StateManager.drop` loses what is not on disk) and, in most seeds, the log (`model_log.py`).
+A seed draws a small world (a log, some tasks and stores, perhaps a gate) and a few dozen actions: work,
+commits and restores that are interrupted at their numbered steps, zombies that go on, keys that are paused
+and resumed, lost folders, clocks that jump, compaction. Real are the app's topology, the takeover, slots,
+stream tasks and gates, the stores, the changelogs, the restore, the commit and the embedded log;
+`watched.py` looks at them from outside. Virtual are time, the death of a process (a drop loses what is not on
+disk, and the writer's transaction stays open) and, in most seeds, the log (`model_log.py`).
 """
 
 from __future__ import annotations

@@ -2,56 +2,61 @@
 
 from __future__ import annotations
 
+from tidegate.runtime.task import StreamTask
 from tidegate.state.manager import StateManager
-from tidegate.testing.simulator.program import INPUT, value_of, visible_rows
-from tidegate.testing.simulator.task import SimTask
-from tidegate.testing.simulator.truth import TaskTruth, Truth
+from tidegate.testing.simulator.expected import Expected
+from tidegate.testing.simulator.program import value_of, visible_rows
+from tidegate.testing.simulator.task_truth import TaskTruth
+from tidegate.testing.simulator.truth import Truth
 from tidegate.testing.simulator.violation import demand
+from tidegate.testing.simulator.watched import WatchedState
 
 
-def check_task(truth: Truth, task: SimTask, *, live: bool) -> None:
+def check_task(truth: Truth, state: StateManager, *, live: bool, moved: bool = False) -> None:
     """I1, I3, I6: a running task between two commits stands at the committed position, and its rows are the
-    fold of its changelogs, which is the fold of its inputs. A zombie stands at an older position.
+    fold of its changelogs, which is the fold of its inputs. A zombie stands at an older position. A task that
+    has `moved` since shows more than that to user code.
     """
-    known, position = truth.tasks[task.partition], task.state.position
-    demand(position in known.positions, "I1", f"{task.id} stands at {position}, which nobody committed")
+    task = state.owner.task
+    known, position = truth.tasks[task], state.position
+    demand(position in known.positions, "I1", f"{task} stands at {position}, which nobody committed")
     assert position is not None  # noqa: S101 - demanded above
     if live:
-        demand(position == known.newest, "I1", f"{task.id} stands at {position}, committed is {known.newest}")
-    for store, offset in task.state.offsets.items():
+        demand(position == known.newest, "I1", f"{task} stands at {position}, committed is {known.newest}")
+    for store, offset in state.offsets.items():
         demand(
             offset == position.changelogs[store],
             "I6",
-            f"{store} of {task.id} says offset {offset}, its position {position.changelogs[store]}",
+            f"{store} of {task} says offset {offset}, its position {position.changelogs[store]}",
         )
-    if not live and not _is_exact(truth, known, task):
+    if not live and not _is_exact(truth, known, state):
         return
-    until = position.sources[INPUT][task.partition]
-    expected = known.expected_at(until)
-    for store, offset in task.state.offsets.items():
-        rows = dict(task.state.inner(store).scan(None, None))
+    expected = known.expected_at(known.until(position))
+    for store, offset in state.offsets.items():
+        rows = dict(state.inner(store).scan(None, None))
         folded = known.fold(store, offset)
-        demand(rows == folded, "I6", f"{store} of {task.id} at {offset}: rows {rows}, fold {folded}")
-        if not task.moved():
-            _check_visible(task, store, expected.rows(store))
+        demand(rows == folded, "I6", f"{store} of {task} at {offset}: rows {rows}, fold {folded}")
+    if not moved:
+        _check_visible(known, state, expected)
 
 
-def check_pending(truth: Truth, task: SimTask) -> None:
+def check_pending(truth: Truth, task: StreamTask, tag: int) -> None:
     """Before a commit a task sees the inputs that it processed, on top of what is committed."""
-    known = truth.tasks[task.partition]
-    position = task.state.position
+    known, position = truth.tasks[task.id], task.state.position
+    if not known.performs:
+        return
     assert position is not None  # noqa: S101 - it runs
-    expected, until = known.fresh_at(position.sources[INPUT][task.partition]), task.next
-    for offset, (op, timestamp) in known.inputs.items():
-        if position.sources[INPUT][task.partition] <= offset < until:
-            expected.take(op, timestamp, value_of(task.tag, offset))
-    for store in task.state.offsets:
-        _check_visible(task, store, expected.rows(store))
+    first, until = known.until(position), task.next[known.source]
+    expected = known.fresh_at(first)
+    for offset, given in known.inputs.items():
+        if first <= offset < until:
+            expected.take(given, value_of(tag, -1 if given.op is None else given.op.number))
+    _check_visible(known, task.state, expected)
 
 
 def check_not_ahead(truth: Truth, state: StateManager) -> None:
     """I7: no store, in memory or on its way to disk, is ahead of what is committed."""
-    newest = truth.tasks[state.owner.task.partition].newest
+    newest = truth.tasks[state.owner.task].newest
     for store, offset in state.offsets.items():
         demand(
             offset <= newest.changelogs[store],
@@ -60,15 +65,17 @@ def check_not_ahead(truth: Truth, state: StateManager) -> None:
         )
 
 
-def _check_visible(task: SimTask, store: str, expected: dict[object, object]) -> None:
-    found = visible_rows(store, task.state)
-    demand(
-        found == expected, "I1", f"{store} of {task.id} at input {task.next}: {found}, expected {expected}"
-    )
+def _check_visible(known: TaskTruth, state: StateManager, expected: Expected) -> None:
+    if known.performs:
+        for store in known.builders:
+            found, awaited = visible_rows(store, state), expected.rows(store)
+            demand(found == awaited, "I1", f"{store} of {known.task}: {found}, expected {awaited}")
 
 
-def _is_exact(truth: Truth, known: TaskTruth, task: SimTask) -> bool:
+def _is_exact(truth: Truth, known: TaskTruth, state: StateManager) -> bool:
     """Whether the changelog can still be folded at the position: compaction drops what is overwritten above
     it. Who restored before that holds the rows still."""
-    index = known.positions.index(task.start)
+    assert isinstance(state, WatchedState)  # noqa: S101 - all of them are
+    assert state.start is not None  # noqa: S101 - it runs
+    index = known.positions.index(state.start)
     return index + 1 == len(known.positions) or known.compactions[index + 1] == truth.compactions

@@ -9,7 +9,7 @@ from tidegate.state.manager import Limits
 from tidegate.testing.simulator.faults import IN_EVERY_TURN, MODES, PER_TASK, Fault, Mode, possible
 from tidegate.testing.simulator.options import Options
 from tidegate.testing.simulator.program import KINDS
-from tidegate.testing.simulator.slot import EAGER, LAZY
+from tidegate.testing.simulator.sim_slot import EAGER, LAZY
 
 HOSTS = 2
 SQLITE_EVERY = 16
@@ -23,6 +23,7 @@ def draw_options(seed: int, rng: Random) -> Options:
         log="sqlite" if seed % SQLITE_EVERY == 0 else "model",
         page=rng.choice((1, 2, 5, 1000)),
         markers=rng.random() < 0.5,
+        gate=rng.random() < 0.4,
     )
 
 
@@ -36,11 +37,11 @@ def draw_fault(points: Sequence[str], tasks: int, rng: Random) -> Fault:
     return Fault(point, rng.choice(modes), nth)
 
 
-def draw_groups(partitions: int, rng: Random) -> list[tuple[list[int], int]]:
-    """Tasks dealt out to slots, each slot on a host."""
-    tasks = list(range(partitions))
+def draw_groups(count: int, rng: Random) -> list[tuple[list[int], int]]:
+    """The numbers of tasks dealt out to slots, each slot on a host."""
+    tasks = list(range(count))
     rng.shuffle(tasks)
-    slots = rng.randint(1, min(2, partitions))
+    slots = rng.randint(1, min(2, count))
     return [(tasks[number::slots], rng.randrange(HOSTS)) for number in range(slots)]
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.state.key_value import Stamped
 from tidegate.testing.simulator.program import LRU_CAPACITY, WINDOW_MS, WINDOW_RETENTION_MS, Op
+
+
+class Input(NamedTuple):
+    """A record that a task reads; without an operation it only tells the time."""
+
+    op: Op | None
+    timestamp: int
+    time: int
+    """The stream time that it brings: behind a gate that of its origin."""
 
 
 class Expected:
@@ -15,10 +24,11 @@ class Expected:
         self.stream_time = -1
         self._rows: dict[str, dict[Any, Any]] = {}
 
-    def take(self, op: Op, timestamp: int, value: str) -> None:
+    def take(self, given: Input, value: str) -> None:
         """One more input, and the value that it wrote if it did."""
-        self.stream_time = max(self.stream_time, timestamp)
-        if op.action == "fail":
+        self.stream_time = max(self.stream_time, given.time)
+        op, timestamp = given.op, given.timestamp
+        if op is None or op.action == "fail":
             return
         rows = self._rows.setdefault(op.store, {})
         place = (op.key, op.start) if op.store == "windows" else op.key

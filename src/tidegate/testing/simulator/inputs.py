@@ -7,7 +7,6 @@ from random import Random
 
 from tidegate.testing.simulator.program import WINDOW_MS, Action, Op
 
-KEYS = ("k0", "k1", "k2", "k3")
 ACTIONS: tuple[Action, ...] = ("put", "put", "put", "delete", "delete", "fail")
 
 
@@ -22,7 +21,7 @@ class EventTimes:
         return max(0, self._latest[partition] - rng.choice((0, 0, 0, 7, 50)))
 
 
-def draw_op(stores: Sequence[str], timestamp: int, rng: Random) -> Op:
+def draw_op(stores: Sequence[str], keys: Sequence[str], timestamp: int, rng: Random) -> Op:
     start = max(0, timestamp - rng.choice((0, 0, WINDOW_MS))) // WINDOW_MS * WINDOW_MS
     store = rng.choice(stores)
-    return Op(store, rng.choice(KEYS), rng.choice(ACTIONS), start if store == "windows" else 0)
+    return Op(store, rng.choice(keys), rng.choice(ACTIONS), start if store == "windows" else 0)

@@ -11,10 +11,11 @@ from tidegate.testing.simulator.program import KINDS
 @dataclass(frozen=True, slots=True)
 class Options:
     """A world to build. `page` is the most records of a partition that one poll gives; `markers` says
-    whether the end of a transaction takes an offset in the model log."""
+    whether the end of a transaction takes an offset in the model log; `gate` whether one stands in front."""
 
     partitions: int = 2
     stores: tuple[str, ...] = KINDS
     log: Literal["model", "sqlite"] = "model"
     page: int = 3
     markers: bool = True
+    gate: bool = False

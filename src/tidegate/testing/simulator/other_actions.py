@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any, get_args
 
 import msgspec
 
 from tidegate import names
-from tidegate.log.positions import Position
+from tidegate.gate.formats import State
+from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
+from tidegate.state.builder import StoreBuilder
 from tidegate.state.environment import Environment
 from tidegate.state.lmdb_store import LmdbStore
+from tidegate.testing.simulator.draws import HOSTS
 from tidegate.testing.simulator.faults import COMPACT_POINTS, Fault, Injected
 from tidegate.testing.simulator.inputs import draw_op
-from tidegate.testing.simulator.program import (
-    APP,
-    BUILDERS,
-    DELETE_RETENTION_MS,
-    INPUT,
-    OUTPUT,
-    TAG,
-    changelog,
-)
-from tidegate.testing.simulator.slot import task_id
+from tidegate.testing.simulator.program import APP, DELETE_RETENTION_MS, INPUT, OUTPUT, keys_in
 from tidegate.testing.simulator.world import World
 from tidegate.types import TopicPartition
 
 FAR_AHEAD = 1_000_000
+STATES: tuple[State, ...] = get_args(State)
 
 
 def produce(world: World, rng: Random) -> str:
@@ -38,9 +34,10 @@ def produce(world: World, rng: Random) -> str:
 def produce_in(world: World, partition: int, rng: Random) -> str:
     """Some inputs, now and then behind a transaction that is aborted."""
     ops = []
+    keys = keys_in(partition, world.options.partitions)
     for _ in range(rng.choice((1, 2, 4, 8))):
         timestamp = world.times.draw(partition, rng)
-        ops.append((draw_op(world.options.stores, timestamp, rng), timestamp))
+        ops.append((draw_op(world.options.stores, keys, timestamp, rng), timestamp))
     if rng.random() < 0.2:
         writer = world.log.writer("producer")
         writer.append(TopicPartition(INPUT, partition), to_batch([Row(b"k", b"aborted", 0)]))
@@ -53,15 +50,34 @@ def produce_in(world: World, partition: int, rng: Random) -> str:
     )
 
 
+def ask(world: World, rng: Random) -> str | None:
+    """Somebody pauses and resumes keys; events may follow at once."""
+    if world.truth.gate is None:
+        return None
+    partition = rng.randrange(world.options.partitions)
+    told = []
+    for _ in range(rng.choice((1, 2, 4))):
+        key, state = rng.choice(keys_in(partition, world.options.partitions)), rng.choice(STATES)
+        world.ask(partition, key, state)
+        told.append(f"{key} shall be {state}")
+    if rng.random() < 0.5:
+        told.append(produce_in(world, partition, rng))
+    return "; ".join(told)
+
+
+def changelogs(world: World) -> list[str]:
+    """The changelog topics of all stores."""
+    return sorted({at.topic for task in world.truth.tasks.values() for at in task.changelogs.values()})
+
+
 def compact(world: World, rng: Random) -> str:
-    topics = [*(changelog(store) for store in world.options.stores), names.positions(APP)]
-    topic = rng.choice(topics)
+    topic = rng.choice([*changelogs(world), names.positions(APP)])
     world.compact(topic)
     return f"{topic} is compacted"
 
 
 def faulty_compact(world: World, rng: Random) -> str:
-    topic, point = changelog(rng.choice(world.options.stores)), rng.choice(COMPACT_POINTS)
+    topic, point = rng.choice(changelogs(world)), rng.choice(COMPACT_POINTS)
     world.faults.arm(Fault(point, "exception"), lambda: None, lambda: None)
     try:
         world.compact(topic)
@@ -75,11 +91,11 @@ def faulty_compact(world: World, rng: Random) -> str:
 def long_sleep(world: World, rng: Random) -> str:
     """So long that tombstones go: they get their horizon, it passes, and they are dropped."""
     for _ in range(2):
-        for store in world.options.stores:
-            world.compact(changelog(store))
+        for topic in changelogs(world):
+            world.compact(topic)
         world.clock.advance(DELETE_RETENTION_MS + rng.randint(1, 100))
-    for store in world.options.stores:
-        world.compact(changelog(store))
+    for topic in changelogs(world):
+        world.compact(topic)
     return "tombstones go"
 
 
@@ -121,21 +137,18 @@ def leave_open(world: World, rng: Random) -> str:
 
 def _write_lies(world: World, writer: Writer, rng: Random) -> str:
     """Records that would show at once if anybody read them."""
-    number = rng.randrange(world.options.partitions)
+    known = world.truth.tasks[rng.choice(world.tasks)]
+    topic, number = known.source
     lie = Position(
-        sources={INPUT: {number: FAR_AHEAD}},
-        stream_times={INPUT: {number: FAR_AHEAD}},
-        changelogs=dict.fromkeys(world.options.stores, FAR_AHEAD),
-        progress={TAG: "-1"},
+        sources={topic: {number: FAR_AHEAD}},
+        stream_times={topic: {number: FAR_AHEAD}},
+        changelogs=dict.fromkeys(known.changelogs, FAR_AHEAD),
     )
-    row = Row(msgspec.json.encode(task_id(number)), msgspec.json.encode(lie), 0)
+    row = Row(msgspec.json.encode(known.task), msgspec.json.encode(lie), 0)
     places = {
         TopicPartition(names.positions(APP), 0): row,
         TopicPartition(OUTPUT, number): Row(b"k", b"-1.0", 0),
-        **{
-            TopicPartition(changelog(store), number): Row(_key(store), b"-1.0", 0)
-            for store in world.options.stores
-        },
+        **{at: Row(_key(known.builders[store]), b"-1.0", 0) for store, at in known.changelogs.items()},
     }
     chosen = rng.sample(list(places), rng.randint(1, len(places)))
     for place in chosen:
@@ -143,8 +156,8 @@ def _write_lies(world: World, writer: Writer, rng: Random) -> str:
     return ", ".join(map(str, chosen))
 
 
-def _key(store: str) -> bytes:
-    return b"k0" + bytes(BUILDERS[store].layout.suffix)
+def _key(builder: StoreBuilder[Any]) -> bytes:
+    return b"k0" + bytes(builder.layout.suffix)
 
 
 def lose_folder(world: World, rng: Random) -> str | None:
@@ -152,7 +165,7 @@ def lose_folder(world: World, rng: Random) -> str | None:
     if home is None:
         return None
     world.lose(home)
-    return f"{_named(home)} is lost"
+    return f"{_named(world, home)} is lost"
 
 
 def delete_file(world: World, rng: Random) -> str | None:
@@ -161,16 +174,19 @@ def delete_file(world: World, rng: Random) -> str | None:
         return None
     name = rng.choice(("data.mdb", "lock.mdb", "checkpoint"))
     (_newest(home) / name).unlink(missing_ok=True)
-    return f"{name} of {_named(home)} is deleted"
+    return f"{name} of {_named(world, home)} is deleted"
 
 
 def put_ahead(world: World, rng: Random) -> str | None:
     """A log that lost its last commits: a store on disk that is ahead of it, with a row that is not there."""
     home = _idle_home(world, rng)
-    stores = [store for store in world.options.stores if BUILDERS[store].persistent]
-    if home is None or not stores or not (_newest(home) / "data.mdb").exists():
+    if home is None or not (_newest(home) / "data.mdb").exists():
         return None
-    databases = [name for store in world.options.stores for name in BUILDERS[store].databases]
+    known = next(known for task, known in world.truth.tasks.items() if home in _homes_of(world, task))
+    stores = [store for store, builder in known.builders.items() if builder.persistent]
+    if not stores:
+        return None
+    databases = [name for builder in known.builders.values() for name in builder.databases]
     environment = Environment(_newest(home), databases, sync=False)
     try:
         metadata = environment.metadata()
@@ -178,25 +194,33 @@ def put_ahead(world: World, rng: Random) -> str | None:
         if metadata is None or store not in metadata.offsets:
             return None
         metadata.offsets[store] = FAR_AHEAD
-        LmdbStore(environment, store, BUILDERS[store].layout.suffix).apply(
-            [(_key(store), bytes(8) + b"ahead")]
-        )
+        builder = known.builders[store]
+        LmdbStore(environment, store, builder.layout.suffix).apply([(_key(builder), bytes(8) + b"ahead")])
         environment.commit(metadata)
     finally:
         environment.close()
     world.tampered.add(home)
-    return f"{store} of {_named(home)} is ahead of the log"
+    return f"{store} of {_named(world, home)} is ahead of the log"
+
+
+def _homes_of(world: World, task: TaskId) -> list[Path]:
+    return [world.homes(host)[world.tasks.index(task)] for host in range(HOSTS)]
 
 
 def _idle_home(world: World, rng: Random) -> Path | None:
-    homes = [home for home in sorted(world.root.glob("host*/*")) if not world.is_held(home)]
+    homes = [home for home in all_homes(world) if not world.is_held(home)]
     homes = [home for home in homes if any(path.is_dir() for path in home.iterdir())]
     return rng.choice(homes) if homes else None
+
+
+def all_homes(world: World) -> list[Path]:
+    """Those that are there."""
+    return [home for host in range(HOSTS) for home in world.homes(host) if home.exists()]
 
 
 def _newest(home: Path) -> Path:
     return max((path for path in home.iterdir() if path.is_dir()), key=lambda path: int(path.name))
 
 
-def _named(home: Path) -> str:
-    return f"{home.parent.name}/{home.name}"
+def _named(world: World, home: Path) -> str:
+    return home.relative_to(world.root).as_posix()

@@ -1,25 +1,36 @@
-"""The tiny app that is simulated: each input is one operation on one store, and gives one output.
+"""The tiny app that is simulated: each input is one operation on one store, and gives one output. In some
+worlds a gate stands in front of it.
 
-Every value is `<tag>.<offset>`: the tag names the incarnation of the slot that wrote it, the offset the
+Every value is `<tag>.<number>`: the tag names the incarnation of the slot that wrote it, the number the
 input. What an aborted transaction or a fenced slot left behind therefore shows by its tag.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from itertools import count, islice
 from typing import Any, Literal
 
 import msgspec
 
 from tidegate import names, stores
+from tidegate.app import App
+from tidegate.dsl.processor import Context
+from tidegate.partitioner import partition_for
+from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
 from tidegate.testing.simulator.own_store import FileStore
+from tidegate.topics import Topic
 
 APP = "sim"
 INPUT = "in"
 OUTPUT = "out"
-TAG = "tag"
+GATE = "door"
+STATUS = names.gate(APP, GATE, "status")
+ADMITTED = names.gate(APP, GATE, "admitted")
 WINDOW_MS = 10
 WINDOW_RETENTION_MS = 25
 LRU_CAPACITY = 2
@@ -40,42 +51,74 @@ BUILDERS: dict[str, StoreBuilder[Any]] = {
 }
 KINDS = tuple(BUILDERS)
 
-
 Action = Literal["put", "delete", "fail"]
 
 
-class Op(msgspec.Struct, frozen=True, array_like=True):
+class Op(msgspec.Struct, frozen=True):
     """One input. `fail` writes and then fails: nothing of it may stay. `start` is that of a window."""
 
     store: str
     key: str
     action: Action
     start: int = 0
+    number: int = -1
+    """Which input it is; given when it is produced."""
 
 
 class Poison(Exception):  # noqa: N818 - it is meant to be there
     """Raised by the operation that fails."""
 
 
-def changelog(store: str) -> str:
-    """The changelog topic of a store."""
-    return names.changelog(APP, store)
+def make_app(kinds: tuple[str, ...], partitions: int, tag: Callable[[], int], *, gate: bool) -> App:
+    """The app. `tag` says whose task is being opened."""
+    builders = [BUILDERS[kind] for kind in kinds]
+
+    class Step:
+        """Performs operations, as one incarnation."""
+
+        def __init__(self) -> None:
+            self._tag = tag()
+
+        def init(self, ctx: Context[str, str]) -> None:
+            """Nothing to schedule."""
+
+        def process(self, record: Record[str, Op], ctx: Context[str, str]) -> None:
+            op = record.value
+            value = value_of(self._tag, op.number)
+            ctx.forward(Record(keys_in(ctx.partition, partitions)[0], value, record.timestamp))
+            perform(op, ctx.store(BUILDERS[op.store]), value)
+
+        def close(self) -> None:
+            """Nothing to give back."""
+
+    app = App(APP)
+    events = app.stream(Topic(INPUT, Op, partitions=partitions), on_error="skip")
+    if gate:
+        events = events.gate(GATE, drain_chunk=2)
+    events.process("step", Step, stores=builders).to(Topic(OUTPUT, str, partitions=partitions))
+    return app
 
 
-def value_of(tag: int, offset: int) -> str:
+@cache
+def keys_in(partition: int, partitions: int) -> tuple[str, ...]:
+    """Four keys that belong to a partition."""
+    fitting = (f"k{n}" for n in count() if partition_for(f"k{n}".encode(), partitions) == partition)
+    return tuple(islice(fitting, 4))
+
+
+def value_of(tag: int, number: int) -> str:
     """What an incarnation writes for an input."""
-    return f"{tag}.{offset}"
+    return f"{tag}.{number}"
 
 
-def tag_and_offset(value: str) -> tuple[int, int]:
+def tag_and_number(value: str) -> tuple[int, int]:
     """Who wrote a value, for which input."""
-    tag, _, offset = value.partition(".")
-    return int(tag), int(offset)
+    tag, _, number = value.partition(".")
+    return int(tag), int(number)
 
 
-def perform(op: Op, state: StateManager, value: str) -> None:
+def perform(op: Op, store: Any, value: str) -> None:
     """Do what an input asks for. Raises Poison half-way if it is to fail."""
-    store = state.store(BUILDERS[op.store])
     place = (op.key, op.start) if op.store == "windows" else (op.key,)
     if op.action == "delete":
         store.delete(*place)

@@ -29,6 +29,7 @@ def actions() -> dict[str, tuple[int, Action]]:
     """Every action, and how often it comes."""
     return {
         "produce": (3, other.produce),
+        "ask the gate": (3, other.ask),
         "process": (2, slots.process),
         "commit": (8, slots.commit),
         "faulty commit": (8, slots.faulty_commit),
@@ -110,7 +111,7 @@ def _run(world: World, rng: Random, trace: Trace) -> None:
     weights = [possible[name][0] for name in names]
     world.nap = lambda slot: slots.nap(world, slot, rng)
     trace.actions.append(f"world: {world.options}")
-    groups = draw_groups(world.options.partitions, rng)
+    groups = draw_groups(len(world.tasks), rng)
     world.plan(groups)
     trace.actions.append(f"first plan {groups}")
     for step in range(trace.steps):

@@ -8,13 +8,12 @@ from functools import partial
 from random import Random
 
 from tidegate.log.reads import fold
-from tidegate.testing.simulator.checks import check_task
 from tidegate.testing.simulator.draws import draw_groups, draw_limits
-from tidegate.testing.simulator.program import BUILDERS, changelog
-from tidegate.testing.simulator.slot import EAGER, Slot
-from tidegate.testing.simulator.violation import demand
+from tidegate.testing.simulator.program import keys_in
+from tidegate.testing.simulator.sim_slot import EAGER, MOST_TURNS, SimSlot
+from tidegate.testing.simulator.violation import Violation, demand
 from tidegate.testing.simulator.world import World
-from tidegate.types import Offset, TopicPartition
+from tidegate.types import Offset
 
 EVERYTHING = 1_000_000
 
@@ -26,14 +25,18 @@ def settle(world: World, rng: Random, tell: Callable[[str], None]) -> None:
         world.opened.close()
     for zombie in list(world.zombies):
         tell(f"in the end {zombie} commits: {world.attempt(zombie, partial(_last_word, world, zombie))}")
-    for zombie in world.zombies:
-        zombie.close()
-    world.zombies.clear()
+    for zombie in list(world.zombies):
+        world.attempt(zombie, zombie.close)
+    if world.truth.gate is not None:
+        for number in range(world.options.partitions):
+            for key in keys_in(number, world.options.partitions):
+                if key in world.truth.gate.paused:
+                    world.ask(number, key, "ACTIVE")
     tell("all slots finish")
     _finish(world)
     for slot in world.slots.values():
         world.stop(slot)
-    groups = draw_groups(world.options.partitions, rng)
+    groups = draw_groups(len(world.tasks), rng)
     tell(f"all slots stopped; last plan {groups}")
     world.plan(groups, draw_limits(rng))
     _finish(world)
@@ -41,37 +44,44 @@ def settle(world: World, rng: Random, tell: Callable[[str], None]) -> None:
     _check_log(world)
 
 
-def _last_word(world: World, zombie: Slot) -> None:
+def _last_word(world: World, zombie: SimSlot) -> None:
     world.finish(zombie)
-    for task in zombie.running():
-        zombie.process(task.partition, EVERYTHING)
+    zombie.work_off()
     world.commit(zombie, EAGER)
 
 
 def _finish(world: World) -> None:
     """One try must do: nothing stands in the way any more."""
     for number in list(world.slots):
-        slot = world.slots[number]
-        if slot.dead:
-            slot = world.restart(number)
-        world.finish(slot)
-        for task in slot.running():
-            slot.process(task.partition, EVERYTHING)
-        world.commit(slot, EAGER)
-        for task in slot.running():
-            check_task(world.truth, task, live=True)
-    for number, known in enumerate(world.truth.tasks):
-        behind = [offset for offset in known.inputs if offset >= known.committed(number)]
-        demand(not behind, "I1", f"inputs {behind} of task {number} were never processed")
+        if world.slots[number].dead:
+            world.restart(number)
+        world.finish(world.slots[number])
+    _work_off(world)
+    for task, known in world.truth.tasks.items():
+        behind = [offset for offset in known.inputs if offset >= known.until(known.newest)]
+        demand(not behind, "I1", f"inputs {behind} of {task} were never processed")
+    if world.truth.gate is not None:
+        world.truth.gate.check_all_passed()
+
+
+def _work_off(world: World) -> None:
+    """What one slot commits may be another's input."""
+    for _ in range(MOST_TURNS):
+        worked = False
+        for slot in world.slots.values():
+            worked |= slot.work_off()
+            world.commit(slot, EAGER)
+        if not worked and all(slot.real.drained() for slot in world.slots.values()):
+            return
+    raise Violation("I12", "there is always something left to do")
 
 
 def _check_log(world: World) -> None:
     """I5, I6: what the log holds now is some of what it held, and folds to the same rows."""
-    for store in world.options.stores:
-        for number, task in enumerate(world.truth.tasks):
-            at = TopicPartition(changelog(store), number)
+    for task in world.truth.tasks.values():
+        for store, at in task.changelogs.items():
             folded = fold(world.log, at)
-            layout = BUILDERS[store].layout
+            layout = task.builders[store].layout
             rows = {key: layout.restored(value, timestamp) for key, (value, timestamp) in folded.items()}
             demand(rows == task.fold(store, EVERYTHING), "I6", f"{at} folds to {rows}")
             known = {row.offset: row for row in task.changes[store]}

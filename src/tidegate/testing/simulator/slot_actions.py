@@ -9,27 +9,27 @@ from tidegate.testing.simulator.checks import check_pending
 from tidegate.testing.simulator.draws import HOSTS, draw_fault, draw_groups, draw_limits
 from tidegate.testing.simulator.faults import CHECKPOINT_POINTS, COMMIT_POINTS, LOG_POINTS, RESTORE_POINTS
 from tidegate.testing.simulator.other_actions import produce_in
-from tidegate.testing.simulator.slot import EAGER, Slot
+from tidegate.testing.simulator.sim_slot import EAGER, SimSlot
 from tidegate.testing.simulator.world import World
 
 IN_A_COMMIT = COMMIT_POINTS + LOG_POINTS + CHECKPOINT_POINTS
 
 
-def living(world: World, rng: Random) -> Slot | None:
+def living(world: World, rng: Random) -> SimSlot | None:
     alive = [slot for slot in world.slots.values() if not slot.dead]
     return rng.choice(alive) if alive else None
 
 
-def take_some(slot: Slot, most: int, rng: Random) -> str:
-    taken = {task.partition: slot.process(task.partition, rng.randint(0, most)) for task in slot.running()}
-    return "takes " + ", ".join(f"{count} in {partition}" for partition, count in taken.items())
+def take_some(slot: SimSlot, most: int, rng: Random) -> str:
+    turns, each = rng.randint(0, most), rng.choice((1, 1, 2, 5))
+    return f"takes {slot.work(turns, each)} in {turns} turns"
 
 
-def work(world: World, slot: Slot, rng: Random) -> str:
+def work(world: World, slot: SimSlot, rng: Random) -> str:
     """Perhaps some inputs come; the slot takes some."""
     told = ""
     if rng.random() < 0.7:
-        told = produce_in(world, rng.choice(slot.running()).partition, rng) + "; "
+        told = produce_in(world, rng.choice(slot.running()).id.partition, rng) + "; "
     return told + take_some(slot, 8, rng)
 
 
@@ -39,7 +39,7 @@ def process(world: World, rng: Random) -> str | None:
         return None
     text = take_some(slot, 4, rng)
     for task in slot.running():
-        check_pending(world.truth, task)
+        check_pending(world.truth, task, slot.tag)
     return f"{slot} {text}"
 
 
@@ -68,24 +68,18 @@ def restore(world: World, rng: Random) -> str | None:
         return None
     if rng.random() < 0.7:
         return f"{slot} restores: " + world.attempt(slot, lambda: world.finish(slot))
-    turns = [(rng.choice(slot.restoring()).partition) for _ in range(rng.randint(1, 4))]
-
-    def take_turns() -> None:
-        for partition in turns:
-            if not slot.tasks[partition].running:
-                world.turn(slot, partition)
-
-    return f"{slot} has turns in {turns}: " + world.attempt(slot, take_turns)
+    turns = rng.randint(1, 4)
+    return f"{slot} has {turns} turns: " + world.attempt(slot, lambda: slot.work(turns))
 
 
 def faulty_restore(world: World, rng: Random) -> str | None:
     slot = living(world, rng)
     if slot is None or not slot.restoring():
         return None
-    fault = draw_fault(RESTORE_POINTS, len(slot.restoring()), rng)
+    fault = draw_fault(RESTORE_POINTS, slot.restoring(), rng)
     if rng.random() < 0.7:
-        for task in slot.restoring():
-            task.state.limits = EAGER
+        for state in slot.states:
+            state.limits = EAGER
     return f"{slot} restores: " + world.attempt(slot, lambda: world.finish(slot), fault)
 
 
@@ -113,7 +107,7 @@ def restart(world: World, rng: Random) -> str | None:
     return f"{fresh} starts" + _maybe_restored(world, fresh, rng)
 
 
-def _maybe_restored(world: World, slot: Slot, rng: Random) -> str:
+def _maybe_restored(world: World, slot: SimSlot, rng: Random) -> str:
     if rng.random() < 0.5:
         return ""
     return ", restores: " + world.attempt(slot, lambda: world.finish(slot))
@@ -137,7 +131,7 @@ def plan(world: World, rng: Random) -> str:
         elif end == "is killed":
             slot.die()
         ends.append(f"#{slot.tag} {end}")
-    groups = draw_groups(world.options.partitions, rng)
+    groups = draw_groups(len(world.tasks), rng)
     world.plan(groups, draw_limits(rng))
     restored = [_maybe_restored(world, slot, rng) for slot in world.slots.values()]
     return f"{', '.join(ends)}; new plan {groups}{''.join(restored)}"
@@ -156,20 +150,21 @@ def wake(world: World, rng: Random) -> str | None:
     if deed == "restores":
         result = world.attempt(slot, lambda: world.finish(slot))
     elif deed == "persists":
-        for task in slot.running():
-            task.state.persist_now()
+        slot.persist()
+    elif deed == "closes":
+        result = world.attempt(slot, slot.close)
     else:
-        slot.close() if deed == "closes" else slot.die()
+        slot.die()
         world.zombies.remove(slot)
     return f"{name} {deed} {result}"
 
 
-def nap(world: World, slot: Slot, rng: Random) -> None:
+def nap(world: World, slot: SimSlot, rng: Random) -> None:
     """While a slot sleeps, others take over its tasks and go on."""
     if rng.random() < 0.5:
         world.restart(slot.place.number, draw_limits(rng))
     else:
-        world.plan(draw_groups(world.options.partitions, rng), draw_limits(rng))
+        world.plan(draw_groups(len(world.tasks), rng), draw_limits(rng))
     for fresh in world.slots.values():
         if not fresh.dead and rng.random() < 0.9:
             world.finish(fresh)

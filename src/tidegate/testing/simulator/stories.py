@@ -7,8 +7,8 @@ from random import Random
 
 from tidegate.testing.simulator.draws import HOSTS, draw_groups, draw_limits
 from tidegate.testing.simulator.faults import IN_EVERY_TURN, Fault
-from tidegate.testing.simulator.other_actions import long_sleep, produce_in
-from tidegate.testing.simulator.slot import EAGER
+from tidegate.testing.simulator.other_actions import all_homes, long_sleep, produce_in
+from tidegate.testing.simulator.sim_slot import EAGER
 from tidegate.testing.simulator.slot_actions import living, take_some
 from tidegate.testing.simulator.world import World
 
@@ -16,7 +16,7 @@ from tidegate.testing.simulator.world import World
 def voyage(world: World, rng: Random) -> str:
     """All tasks move to another host, work there until the tombstones of that time are gone, and come back to
     what they left on disk."""
-    home = [(slot.place.partitions, slot.place.host) for slot in world.slots.values()]
+    home = [(world.numbers(slot), slot.place.host) for slot in world.slots.values()]
     for slot in world.slots.values():
         if not slot.dead:
             world.finish(slot)
@@ -27,7 +27,7 @@ def voyage(world: World, rng: Random) -> str:
     told = []
     for slot in world.slots.values():
         world.finish(slot)
-        told += [produce_in(world, partition, rng) for partition in slot.place.partitions]
+        told += [produce_in(world, task.id.partition, rng) for task in slot.running()]
         take_some(slot, 10, rng)
         world.commit(slot, draw_limits(rng))
         slot.die()
@@ -43,14 +43,13 @@ def slow_restore(world: World, rng: Random) -> str | None:
     if slot is None:
         return None
     slot.die()
-    for partition in slot.place.partitions:
-        if rng.random() < 0.7 and slot.home(partition).exists() and not world.is_held(slot.home(partition)):
-            world.lose(slot.home(partition))
+    for number in world.numbers(slot):
+        home = world.homes(slot.place.host)[number]
+        if rng.random() < 0.7 and home.exists() and not world.is_held(home):
+            world.lose(home)
     fresh = world.restart(slot.place.number, draw_limits(rng))
     turns = rng.randint(2, 4)
-    for _ in range(turns):
-        for task in fresh.restoring():
-            world.turn(fresh, task.partition)
+    fresh.work(turns)
     long_sleep(world, rng)
     return f"{fresh} starts, has {turns} turns, tombstones go, it goes on: " + world.attempt(
         fresh, lambda: world.finish(fresh)
@@ -61,10 +60,10 @@ def again_and_again(world: World, rng: Random) -> str:
     """What lies on disk is lost, and the restore from the log is killed again and again on its way."""
     for slot in world.slots.values():
         slot.die()
-    for home in sorted(world.root.glob("host*/*")):
+    for home in all_homes(world):
         if not world.is_held(home):
             world.lose(home)
-    groups = draw_groups(world.options.partitions, rng)
+    groups = draw_groups(len(world.tasks), rng)
     world.plan(groups, EAGER)
     told = []
     for number in world.slots:

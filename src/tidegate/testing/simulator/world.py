@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import msgspec
 
-from tidegate import names
 from tidegate.clock import ManualClock
 from tidegate.errors import FencedError, TidegateError
-from tidegate.log.positions import Position, position_row, positions_topic
+from tidegate.gate.formats import State, Wish
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
-from tidegate.log.topic import TopicSpec
-from tidegate.state.changelog import changelog_spec
-from tidegate.state.manager import Limits, StateManager, Status
+from tidegate.runtime.start import prepare
+from tidegate.runtime.takeover import take_over
+from tidegate.state.folders import task_home
+from tidegate.state.manager import Limits, Status
 from tidegate.state.protocol import QuietListener
 from tidegate.testing.simulator.checks import check_not_ahead, check_task
 from tidegate.testing.simulator.faults import Fault, Faults, Injected, Killed
@@ -31,14 +32,14 @@ from tidegate.testing.simulator.inputs import EventTimes
 from tidegate.testing.simulator.logs import PacedLog, SimLog
 from tidegate.testing.simulator.model_log import ModelLog
 from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import APP, BUILDERS, INPUT, OUTPUT, TAG, Op, changelog
-from tidegate.testing.simulator.slot import EAGER, LAZY, Place, Site, Slot, task_id
+from tidegate.testing.simulator.program import APP, INPUT, STATUS, Op, make_app
+from tidegate.testing.simulator.sim_slot import EAGER, LAZY, MOST_TURNS, Place, SimSlot
 from tidegate.testing.simulator.truth import Truth
 from tidegate.testing.simulator.violation import Violation, demand
+from tidegate.testing.simulator.watched import TAGS, WatchedRun, WatchedState
 from tidegate.types import TopicPartition
 
 PATIENCE = 3
-MOST_TURNS = 1000
 
 
 class World:
@@ -50,19 +51,21 @@ class World:
         self.faults = faults
         self.clock = ManualClock()
         self.times = EventTimes(options.partitions)
-        self.slots: dict[int, Slot] = {}
-        self.zombies: list[Slot] = []
+        self.slots: dict[int, SimSlot] = {}
+        self.zombies: list[SimSlot] = []
         self.discards: Counter[str] = Counter()
         self.tampered: set[Path] = set()
         self.opened: Writer | None = None
-        self.nap: Callable[[Slot], None] = self._take_over
-        self._epoch = 0
-        self._positions_from = 0
+        self.nap: Callable[[SimSlot], None] = self._take_over
+        self._acting: SimSlot | None = None
         self._tags = count(1)
+        self._numbers = count()
         self.log = _log(options, self.clock)
-        self._site = Site(self.log, self.clock, root, options.stores, self._watch, self._listener)
-        self._create()
-        self.truth = Truth(self.log, options.stores, options.partitions)
+        self.log.create(TAGS)
+        app = make_app(options.stores, options.partitions, self._tag, gate=options.gate)
+        self.run = WatchedRun.of(prepare(app, self.log, self.clock, partitions=options.partitions), self)
+        self.tasks = [task for _, task in self.run.tasks()]
+        self.truth = Truth(self.log, self.run, options.partitions, gate=options.gate)
         self.truth.sync()
 
     def close(self) -> None:
@@ -72,106 +75,114 @@ class World:
         self.log.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def _create(self) -> None:
-        partitions = self.options.partitions
-        self.log.create(positions_topic(APP))
-        self.log.create(TopicSpec(INPUT, partitions))
-        self.log.create(TopicSpec(OUTPUT, partitions))
-        for store in self.options.stores:
-            self.log.create(changelog_spec(changelog(store), partitions, BUILDERS[store].config))
-        writer = self.log.writer(names.driver_id(APP, "active"))
-        rows = [position_row(task_id(number), self._first(number), 0) for number in range(partitions)]
-        writer.append(TopicPartition(names.positions(APP), 0), to_batch(rows))
-        writer.commit()
-        writer.close()
+    @contextmanager
+    def acting(self, slot: SimSlot) -> Iterator[None]:
+        """Who is at work. While one sleeps, others are."""
+        before, self._acting = self._acting, slot
+        try:
+            yield
+        finally:
+            self._acting = before
 
-    def _first(self, number: int) -> Position:
-        return Position(
-            sources={INPUT: {number: 0}},
-            stream_times={INPUT: {number: -1}},
-            changelogs=dict.fromkeys(self.options.stores, 0),
-            progress={TAG: "0"},
+    def _tag(self) -> int:
+        assert self._acting is not None  # noqa: S101 - only slots open tasks
+        return self._acting.tag
+
+    # --- folders --------------------------------------------------------------------------------------
+
+    def state_dir(self, host: int) -> Path:
+        return self.root / f"host{host}"
+
+    def homes(self, host: int) -> list[Path]:
+        """Where a host keeps the state of each task."""
+        return [task_home(self.state_dir(host), APP, task) for task in self.tasks]
+
+    def is_held(self, home: Path) -> bool:
+        """Whether somebody has a task's folder open."""
+        states = [state for slot in [*self.slots.values(), *self.zombies] for state in slot.states]
+        return any(
+            state.home == home and state.status in (Status.RESTORING, Status.RUNNING) for state in states
         )
+
+    def lose(self, home: Path) -> None:
+        """A folder that nobody holds is gone."""
+        shutil.rmtree(home)
+        self.tampered.discard(home)
 
     # --- slots ----------------------------------------------------------------------------------------
 
     def plan(self, groups: Sequence[tuple[Sequence[int], int]], limits: Limits = LAZY) -> None:
-        """A new epoch: tasks and a host for each slot. Whoever lives still is a zombie from now on."""
-        self._leave(list(self.slots.values()))
+        """A driver takes over, with a new epoch: tasks, by their numbers, and a host for each slot. Whoever
+        lives still is a zombie from now on."""
         older = list(self.slots.values())
-        self._epoch += 1
-        self.slots = {
-            number: Slot(self._site, Place(number, self._epoch, 0, host, tuple(partitions)), next(self._tags))
-            for number, (partitions, host) in enumerate(groups)
-        }
-        for slot in self.slots.values():
-            slot.open_writer()
-        self.open_older_writers(older)
+        self._leave(older)
+        claim = take_over(self.log, APP, 1, self.clock)
         for slot in older:
             self.truth.fence(slot.tag)
-        self._positions_from = self.truth.positions_from()
+        given = {number: [self.tasks[one] for one in group] for number, (group, _) in enumerate(groups)}
+        plan = self.run.plan(claim, given, dict.fromkeys(given, ""))
+        claim.close()
+        self.truth.sync()
+        self.slots = {
+            one.slot: SimSlot(self, Place(one, plan.epoch, 0, groups[one.slot][1]), next(self._tags))
+            for one in plan.slots
+        }
         for slot in self.slots.values():
-            slot.read_positions(self._positions_from, limits)
+            slot.open_tasks(_Listener(self, slot), limits)
 
-    def open_older_writers(self, older: Sequence[Slot]) -> None:
-        """Fence the writers of older epochs: their holders can commit nothing any more."""
-        for slot in older:
-            self.log.writer(slot.place.writer_id).close()
-
-    def restart(self, number: int, limits: Limits = LAZY, host: int | None = None) -> Slot:
+    def restart(self, number: int, limits: Limits = LAZY, host: int | None = None) -> SimSlot:
         """The next attempt of a slot, with the same tasks. If the last one lives still, it is a zombie."""
         old = self.slots[number]
         self._leave([old])
         place = replace(
             old.place, attempt=old.place.attempt + 1, host=old.place.host if host is None else host
         )
-        slot = self.slots[number] = Slot(self._site, place, next(self._tags))
-        slot.open_writer()
+        slot = self.slots[number] = SimSlot(self, place, next(self._tags))
         self.truth.fence(old.tag)
-        slot.read_positions(self._positions_from, limits)
+        slot.open_tasks(_Listener(self, slot), limits)
         return slot
 
-    def _leave(self, slots: Sequence[Slot]) -> None:
+    def numbers(self, slot: SimSlot) -> list[int]:
+        """The tasks of a slot, by their numbers."""
+        return [self.tasks.index(task) for task in slot.place.plan.tasks]
+
+    def _leave(self, slots: Sequence[SimSlot]) -> None:
         for slot in slots:
             if not slot.dead:
                 slot.zombie = True
                 self.zombies.append(slot)
 
-    def turn(self, slot: Slot, partition: int) -> bool:
-        """One turn of a task's restore. Whether it runs now."""
-        done = slot.tasks[partition].turn()
-        if done:
-            check_task(self.truth, slot.tasks[partition], live=not slot.zombie)
-        return done
-
-    def finish(self, slot: Slot) -> None:
-        """Restore all tasks of a slot, in turns."""
+    def finish(self, slot: SimSlot) -> None:
+        """Restore all tasks of a slot, in turns; those that are ready go to work."""
         for _ in range(MOST_TURNS):
-            waiting = slot.restoring()
-            if not waiting:
+            if not slot.restoring():
+                self.truth.sync()
+                self._check(slot)
                 return
-            for task in waiting:
-                self.turn(slot, task.partition)
+            slot.turn()
         raise Violation("I12", f"the restore of {slot} does not end")
 
-    def commit(self, slot: Slot, limits: Limits = LAZY) -> None:
+    def commit(self, slot: SimSlot, limits: Limits = LAZY) -> None:
         """Commit a slot; nothing is caught. A zombie that has something to commit must fail."""
         must_fail = slot.zombie and slot.has_changes()
         slot.commit(limits)
         demand(not must_fail, "I8", f"{slot} was fenced, and committed")
         self.truth.sync()
-        for task in slot.running():
-            check_task(self.truth, task, live=not slot.zombie)
+        self._check(slot)
 
-    def stop(self, slot: Slot) -> None:
+    def _check(self, slot: SimSlot) -> None:
+        for task in slot.running():
+            check_task(self.truth, task.state, live=not slot.zombie, moved=task.moved())
+
+    def stop(self, slot: SimSlot) -> None:
         """A clean stop: commit, close."""
         self.commit(slot)
         slot.close()
 
-    def attempt(self, slot: Slot, act: Callable[[], object], fault: Fault | None = None) -> str:
+    def attempt(self, slot: SimSlot, act: Callable[[], object], fault: Fault | None = None) -> str:
         """Do something with a slot, perhaps with a fault on the way; bury it if it fails. What came of it."""
         if fault is not None:
-            self.faults.arm(fault, lambda: self._look(slot, fault.point), lambda: self._sleep(slot))
+            self.faults.arm(fault, lambda: self._look(slot, fault), lambda: self._sleep(slot))
         came = False
         try:
             act()
@@ -190,7 +201,7 @@ class World:
             self.zombies.remove(slot)
         return f"{result}{', ' + str(fault) if came else ''}"
 
-    def _expect(self, slot: Slot, error: Exception, fault: Fault | None) -> None:
+    def _expect(self, slot: SimSlot, error: Exception, fault: Fault | None) -> None:
         """A live slot fails only by a fault; a zombie is fenced, or refused by a store that guards itself."""
         if slot.zombie:
             refused = isinstance(error, FencedError) or getattr(error, "code", "") == "stale-token"
@@ -198,57 +209,64 @@ class World:
         elif fault is None or str(fault) not in str(error):
             raise Violation("I12", f"{slot} failed by itself: {error!r}") from error
 
-    def _look(self, slot: Slot, point: str) -> None:
+    def _look(self, slot: SimSlot, fault: Fault) -> None:
         """When a fault comes: nothing of what is not committed may have reached a store."""
-        if point not in ("log.commit.4", "log.commit.5", "log.commit.6", "log.commit.7"):
+        if fault.mode == "kill":
+            slot.lose_writer()
+        if fault.point not in ("log.commit.4", "log.commit.5", "log.commit.6", "log.commit.7"):
             self.truth.sync()
-        for task in slot.tasks.values():
-            if task.state.status is not Status.CLOSED:
-                check_not_ahead(self.truth, task.state)
+        for state in slot.states:
+            if state.status is not Status.CLOSED:
+                check_not_ahead(self.truth, state)
 
-    def _sleep(self, slot: Slot) -> None:
+    def _sleep(self, slot: SimSlot) -> None:
         if not slot.zombie:
             self.nap(slot)
 
-    def _take_over(self, slot: Slot) -> None:
+    def _take_over(self, slot: SimSlot) -> None:
         """What happens while a slot sleeps: another one takes its place and goes on."""
         fresh = self.restart(slot.place.number, EAGER)
         self.finish(fresh)
-        for partition in fresh.place.partitions:
-            fresh.process(partition, 2)
+        fresh.work(2)
         self.commit(fresh, EAGER)
+
+    # --- what the state of tasks shows (Watch) --------------------------------------------------------
+
+    def made(self, state: WatchedState) -> None:
+        assert self._acting is not None  # noqa: S101 - only slots open tasks
+        self._acting.states.append(state)
+
+    def restored(self, state: WatchedState) -> None:
+        assert self._acting is not None  # noqa: S101 - only slots open tasks
+        owner, place = state.owner, self._acting.place
+        right = (owner.epoch, owner.attempt) == (place.epoch, place.attempt)
+        demand(right, "I8", f"{self._acting} is {place}, and {owner} guards its stores")
+        self.truth.sync()
+        check_task(self.truth, state, live=not self._acting.zombie, moved=True)
+
+    def persists(self, state: WatchedState) -> None:
+        self.truth.sync()
+        check_not_ahead(self.truth, state)
 
     # --- the rest of the world ------------------------------------------------------------------------
 
     def produce(self, partition: int, ops: Sequence[tuple[Op, int]]) -> None:
-        rows = [Row(op.key.encode(), msgspec.json.encode(op), timestamp) for op, timestamp in ops]
+        numbered = [(msgspec.structs.replace(op, number=next(self._numbers)), at) for op, at in ops]
+        rows = [Row(op.key.encode(), msgspec.json.encode(op), timestamp) for op, timestamp in numbered]
         self.log.append(TopicPartition(INPUT, partition), to_batch(rows))
         self.truth.sync()
+
+    def ask(self, partition: int, key: str, state: State) -> None:
+        """Pause or resume a key at the gate."""
+        assert self.truth.gate is not None  # noqa: S101 - the caller looked
+        (self.truth.gate.pause if state == "PAUSED" else self.truth.gate.resume)(key)
+        row = Row(key.encode(), msgspec.json.encode(Wish(state)), self.clock.now())
+        self.log.append(TopicPartition(STATUS, partition), to_batch([row]))
 
     def compact(self, topic: str) -> None:
         self.truth.sync()
         self.truth.compactions += 1
         self.log.compact(topic)
-
-    def is_held(self, home: Path) -> bool:
-        """Whether somebody has a task's folder open."""
-        slots = [*self.slots.values(), *self.zombies]
-        states = [task.state for slot in slots for task in slot.tasks.values()]
-        return any(
-            state.home == home and state.status in (Status.RESTORING, Status.RUNNING) for state in states
-        )
-
-    def lose(self, home: Path) -> None:
-        """A folder that nobody holds is gone."""
-        shutil.rmtree(home)
-        self.tampered.discard(home)
-
-    def _watch(self, state: StateManager) -> None:
-        self.truth.sync()
-        check_not_ahead(self.truth, state)
-
-    def _listener(self, slot: Slot, partition: int) -> QuietListener:
-        return _Listener(self, slot, partition)
 
 
 def _log(options: Options, clock: ManualClock) -> SimLog:
@@ -260,13 +278,13 @@ def _log(options: Options, clock: ManualClock) -> SimLog:
 class _Listener(QuietListener):
     """I7: nothing on disk is ahead, unless somebody put it there or the reader itself is behind."""
 
-    def __init__(self, world: World, slot: Slot, partition: int) -> None:
+    def __init__(self, world: World, slot: SimSlot) -> None:
         self._world = world
         self._slot = slot
-        self._partition = partition
 
     def on_discard(self, store: str, partition: int, reason: str) -> None:
         self._world.discards[reason.partition("(")[0].strip()] += 1
         if "ahead" in reason:
-            excused = self._slot.zombie or self._slot.home(self._partition) in self._world.tampered
-            demand(excused, "I7", f"{store} of task {partition}, {self._slot}: {reason}")
+            homes = {state.home for state in self._slot.states if state.owner.task.partition == partition}
+            excused = self._slot.zombie or homes & self._world.tampered
+            demand(bool(excused), "I7", f"{store} of partition {partition}, {self._slot}: {reason}")

@@ -1,0 +1,119 @@
+"""Bugs of slots, tasks and gates that somebody could write; as in `seeded_bugs.py`, each must be noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tidegate.gate.buffer import Buffer
+from tidegate.gate.formats import Held
+from tidegate.gate.step import GateStep
+from tidegate.runtime.merge import Merge
+from tidegate.runtime.sender import Sender
+from tidegate.runtime.slot import Slot
+from tidegate.runtime.standing import Standing
+from tidegate.runtime.start import Run
+from tidegate.types import TopicPartition
+
+Patch = pytest.MonkeyPatch
+
+
+def tokens_without_the_attempt(patch: Patch) -> None:
+    """A zombie of the same epoch looks like the one that took its place."""
+    right = Run.slot
+
+    def wrong(self: Run, *given: Any, attempt: int = 0, **named: Any) -> Slot:
+        return right(self, *given, **named)
+
+    patch.setattr(Run, "slot", wrong)
+
+
+def positions_beyond_what_waits_in_memory(patch: Patch) -> None:
+    def wrong(self: Standing, merge: Merge) -> dict[TopicPartition, int]:
+        for partition, taken in self.next.items():
+            self.next[partition] = max(taken, merge.read_to(partition))
+        return self.next
+
+    patch.setattr(Standing, "stepped_over", wrong)
+
+
+def stream_time_not_restored(patch: Patch) -> None:
+    patch.setattr(Standing, "stream_time", property(lambda _: -1))
+
+
+def outputs_of_failed_records_stay(patch: Patch) -> None:
+    patch.setattr(Sender, "take_back", lambda _: None)
+
+
+def reader_begins_one_too_late(patch: Patch) -> None:
+    right = Merge.read_to
+
+    def wrong(self: Merge, partition: TopicPartition) -> int:
+        found = right(self, partition)
+        return found + 1 if found and not self.waiting(partition) else found
+
+    patch.setattr(Slot, "_open_reader", _with(Merge, "read_to", wrong, Slot._open_reader))
+
+
+def _with(owner: Any, name: str, wrong: Any, call: Callable[[Slot], None]) -> Callable[[Slot], None]:
+    def inside(self: Slot) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, wrong)
+            call(self)
+
+    return inside
+
+
+def gate_does_not_read_its_commands_first(patch: Patch) -> None:
+    patch.setattr(Slot, "_read_commands", lambda *_: None)
+    patch.setattr(Merge, "behind", lambda _: False)
+
+
+def gate_holds_nobody(patch: Patch) -> None:
+    patch.setattr(GateStep, "blocks", lambda *_: False)
+
+
+def gate_forgets_held_events_at_a_restart(patch: Patch) -> None:
+    right = Buffer.__init__
+
+    def wrong(self: Buffer, *given: Any) -> None:
+        right(self, *given)
+        self.keys, self.count, self.size = {}, 0, 0
+
+    patch.setattr(Buffer, "__init__", wrong)
+
+
+def gate_lets_the_newest_go_first(patch: Patch) -> None:
+    right = Buffer.take
+
+    def wrong(self: Buffer, key: bytes, limit: int) -> Iterator[Held]:
+        return iter(list(right(self, key, limit))[::-1])
+
+    patch.setattr(Buffer, "take", wrong)
+
+
+def new_events_overtake_held_ones(patch: Patch) -> None:
+    """A resumed key is open at once, although some of its events wait still."""
+    right = GateStep.blocks
+
+    def wrong(self: GateStep, key: bytes | None) -> bool:
+        known = None if key is None else self._status.get(key)
+        return right(self, key) and known is not None and known.state == "PAUSED"
+
+    patch.setattr(GateStep, "blocks", wrong)
+
+
+SEEDED_IN_THE_RUNTIME: dict[str, Callable[[Patch], None]] = {
+    "tokens without the attempt": tokens_without_the_attempt,
+    "positions beyond what waits in memory": positions_beyond_what_waits_in_memory,
+    "stream time not restored": stream_time_not_restored,
+    "outputs of failed records stay": outputs_of_failed_records_stay,
+    "the reader begins one too late": reader_begins_one_too_late,
+    "gate does not read its commands first": gate_does_not_read_its_commands_first,
+    "gate holds nobody": gate_holds_nobody,
+    "gate forgets held events at a restart": gate_forgets_held_events_at_a_restart,
+    "gate lets the newest go first": gate_lets_the_newest_go_first,
+    "new events overtake held ones": new_events_overtake_held_ones,
+}
