@@ -6,10 +6,14 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from tests.kafka.clients import create
 
+from tidegate import App, TableTopic, Topic
+from tidegate.clock import SystemClock
 from tidegate.errors import LogError
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.kafka.words import in_our_words
+from tidegate.runtime.start import prepare
 from tidegate.testing.broker import KafkaCluster
 
 
@@ -30,3 +34,15 @@ def test_topics_that_nobody_could_write_to_are_noticed_beforehand(kafka: KafkaCl
     with closing(log), pytest.raises(LogError, match="1 copies, and 2") as told:
         log.checkup().copies()
     assert told.value.code == "too-few-copies"
+
+
+@pytest.mark.slow
+def test_a_source_whose_broker_replaces_event_times_is_refused(kafka: KafkaCluster, prefix: str) -> None:
+    topic = f"{prefix}events"
+    create(kafka.bootstrap, topic, message_timestamp_type="LogAppendTime")
+    app = App(f"{prefix}app")
+    app.stream(Topic(topic, str)).count("counted").to(TableTopic(f"{prefix}counts", int))
+    log = KafkaLog(kafka.bootstrap)
+    with closing(log), pytest.raises(LogError, match=topic) as told:
+        prepare(app, log, SystemClock(), partitions=1)
+    assert told.value.code == "replaces-times"
