@@ -27,6 +27,7 @@ from tidegate.log.topic import TIMES
 OURS = frozenset(
     [
         "acks",
+        "allow.auto.create.topics",
         "auto.offset.reset",
         "enable.auto.commit",
         "enable.auto.offset.store",
@@ -46,7 +47,12 @@ READER_GROUP = "tidegate"
 """librdkafka asks for a group where none is used: partitions are assigned and nothing is committed."""
 
 CONNECT_SECONDS = 5.0
-_COMMON = {"topic.metadata.refresh.interval.ms": 30_000, "reconnect.backoff.max.ms": 1_000}
+# A client that names a topic must not make it: it would get the broker's defaults, also after a deletion.
+_COMMON: dict[str, Any] = {
+    "allow.auto.create.topics": False,
+    "topic.metadata.refresh.interval.ms": 30_000,
+    "reconnect.backoff.max.ms": 1_000,
+}
 # The end of a partition is told when a fetch comes back, so an empty one must not wait for long.
 _CONSUMER: dict[str, Any] = {
     "isolation.level": "read_committed",

@@ -27,6 +27,8 @@ LEADER_SECONDS = 2.0
 """A leader that is gone is waited for in vain: another one must be found."""
 SHOWN_SECONDS = 20.0
 """A topic that was created or deleted shows everywhere after so long at most."""
+FRESH_SECONDS = 5.0
+"""So long after a topic was created, a broker that does not know it yet is asked again."""
 NAP_SECONDS = 0.02
 TRUSTED_SECONDS = 30.0
 GRACE_SECONDS = 0.25
@@ -47,10 +49,12 @@ class Topics:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._seen: dict[str, tuple[float, TopicInfo]] = {}
+        self._created: dict[str, float] = {}
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         self._create(spec, dry=False)
         self._seen.pop(spec.name, None)
+        self._created[spec.name] = time.monotonic()
         return _as_asked(spec, self._shown(spec.name))
 
     def create_dry(self, spec: TopicSpec) -> None:
@@ -58,6 +62,19 @@ class Topics:
         self._create(spec, dry=True)
 
     def describe(self, name: str) -> TopicInfo:
+        while True:
+            try:
+                return self._describe(name)
+            except LogError as error:
+                if error.code != "no-such-topic" or not self._is_fresh(name):
+                    raise
+                time.sleep(NAP_SECONDS)
+
+    def _is_fresh(self, name: str) -> bool:
+        """Whether it was created so recently that not every broker may know it."""
+        return time.monotonic() < self._created.get(name, -FRESH_SECONDS) + FRESH_SECONDS
+
+    def _describe(self, name: str) -> TopicInfo:
         admin, resource = self._clients.admin, ConfigResource(ResourceType.TOPIC, name)
         described = admin.describe_topics(TopicCollection([name]), request_timeout=ASK_SECONDS)[name]
         config = admin.describe_configs([resource], request_timeout=ASK_SECONDS)[resource]
@@ -94,6 +111,7 @@ class Topics:
 
     def delete(self, name: str) -> None:
         self._seen.pop(name, None)
+        self._created.pop(name, None)
         try:
             self._clients.admin.delete_topics([name], request_timeout=ASK_SECONDS)[name].result()
         except KafkaException as cause:
@@ -167,7 +185,7 @@ class Topics:
         for topic in topics:
             with suppress(KafkaException):
                 told = self._clients.admin.list_topics(topic, timeout=LEADER_SECONDS).topics[topic].error
-                if told is not None and told.code() in _MISSING:
+                if told is not None and told.code() in _MISSING and not self._is_fresh(topic):
                     raise _no_such_topic(topic)
 
     def _ask_offsets(
@@ -186,6 +204,8 @@ class Topics:
                 found[partition] = int(future.result().offset)
             except KafkaException as cause:
                 if error_of(cause).code() in _MISSING:
+                    if self._is_fresh(partition.topic):
+                        raise _not_everywhere(partition) from None
                     raise _no_such_partition(partition) from None
                 with in_our_words(f"offsets of {partition} cannot be read"):
                     raise
@@ -241,6 +261,11 @@ def _as_asked(spec: TopicSpec, found: TopicInfo) -> TopicInfo:
 
 def _no_such_topic(name: str) -> LogError:
     return LogError("no-such-topic", f"there is no topic {name!r}", "create it first, or check the name")
+
+
+def _not_everywhere(partition: TopicPartition) -> LogError:
+    message = f"{partition} was just created, and not every broker knows it"
+    return LogError("log-unreachable", message, "wait a second", retryable=True)
 
 
 def _no_such_partition(partition: TopicPartition) -> LogError:

@@ -1,0 +1,361 @@
+"""Settings of brokers that users have, each under a real app or the log itself.
+
+LogAppendTime, auto.create.topics.enable=true, a small message.max.bytes,
+three brokers with min.insync.replicas=2                                      one cluster of three
+expired transactional ids, no right to delete                                 one guarded broker
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
+from tests.kafka import test_acls as acls
+from tests.kafka.clients import configure, create
+from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, rises_by_one
+from tests.kafka.own_names import OwnNames
+from tests.runtime.fleet import COUNTS, LINES, QUICK, Fleet, expected, send
+from tests.waiting import wait_for
+
+from tidegate import Topic
+from tidegate.clock import SystemClock
+from tidegate.connection import Connection
+from tidegate.errors import FencedError, LogError
+from tidegate.log.kafka.log import KafkaLog
+from tidegate.log.records import to_batch
+from tidegate.log.topic import TopicSpec
+from tidegate.runtime.control import read_control
+from tidegate.runtime.coordinator import State
+from tidegate.runtime.slot_job import Chores
+from tidegate.runtime.takeover import ROLE, take_over
+from tidegate.testing.broker import KafkaCluster
+from tidegate.testing.conformance.bench import read_all, row, values
+from tidegate.types import Offset, TopicPartition
+
+TAKEN_AT_ONCE = 60_000
+THREE = {
+    "log.message.timestamp.type": "LogAppendTime",
+    "auto.create.topics.enable": "true",
+    "num.partitions": "7",
+    "message.max.bytes": str(TAKEN_AT_ONCE),
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
+FORGOTTEN_SECONDS = 2.0
+GUARDED = {
+    **acls.CONFIG,
+    "transactional.id.expiration.ms": str(int(1000 * FORGOTTEN_SECONDS)),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+}
+INTERNAL = "wordcount-by-word-repartition"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(tmp_path_factory.mktemp("three"), brokers=3, config=THREE) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def log(three: KafkaCluster, prefix: str) -> Iterator[OwnNames]:
+    with closing(OwnNames(three.bootstrap, prefix)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(tmp_path_factory.mktemp("guarded"), config=GUARDED) as cluster:
+        yield cluster
+
+
+def settings_of(log: OwnNames, name: str) -> str:
+    return log.describe(name).config["message.timestamp.type"]
+
+
+class TestLogAppendTime:
+    """Brokers that replace event times unless a topic says otherwise."""
+
+    def test_event_times_go_through_an_app_unchanged(self, log: OwnNames, tmp_path: Path) -> None:
+        """Time 0 too: it was dropped for a time-only record where its own time was replaced."""
+        fleet = Fleet(log, tmp_path)
+        for second in range(20):
+            fleet.connection.send(LINES, f"k{second % 5}", "a b", timestamp=1000 * second)
+        fleet.catch_up()
+        assert fleet.counts() == {"a": 20, "b": 20}
+        latest = max(record.timestamp for record in fleet.connection.read(COUNTS))
+        assert latest == 19_000
+        assert {name: settings_of(log, name) for name in log.names()} == dict.fromkeys(
+            log.names(), "CreateTime"
+        )
+
+    def test_a_source_that_replaces_times_is_refused_with_the_command_that_mends_it(
+        self, three: KafkaCluster, prefix: str, log: OwnNames, tmp_path: Path
+    ) -> None:
+        create(three.bootstrap, f"{prefix}{LINES.name}", 3)
+        fleet = Fleet(log, tmp_path)
+        with pytest.raises(LogError) as error:
+            fleet.prepared()
+        assert error.value.code == "replaces-times"
+        assert LINES.name in error.value.message
+        assert "--add-config message.timestamp.type=CreateTime" in error.value.hint
+        assert INTERNAL not in log.names(), "nothing was made"
+        configure(three.bootstrap, f"{prefix}{LINES.name}", {"message.timestamp.type": "CreateTime"})
+        wait_for(lambda: settings_of(log, LINES.name) == "CreateTime")
+        send(fleet, 0, 10)
+        fleet.catch_up()
+        assert fleet.counts()["a"] == 10
+
+    @pytest.mark.parametrize("topic", ["wordcount-counts-changelog", INTERNAL, "wordcount-positions"])
+    def test_a_topic_of_the_app_that_was_altered_is_refused(
+        self, three: KafkaCluster, prefix: str, log: OwnNames, tmp_path: Path, topic: str
+    ) -> None:
+        fleet = Fleet(log, tmp_path)
+        fleet.prepared()
+        configure(three.bootstrap, f"{prefix}{topic}", {"message.timestamp.type": "LogAppendTime"})
+        wait_for(lambda: settings_of(log, topic) == "LogAppendTime")
+        with pytest.raises(LogError, match=topic) as error:
+            fleet.prepared()
+        assert error.value.code == "replaces-times"
+
+
+class TestAutoCreate:
+    """A topic is made as it is declared, and never by being named."""
+
+    def test_what_is_asked_for_in_vain_is_not_made(self, log: OwnNames) -> None:
+        missing = TopicPartition("missing", 0)
+        calls: list[Callable[[], object]] = [
+            lambda: log.describe("missing"),
+            lambda: log.append(missing, to_batch([row(b"k", b"v")])),
+            lambda: log.append(missing, to_batch([row(b"k", b"v")] * 2)),
+            lambda: log.ends([missing]),
+            lambda: log.offset_at(missing, 5),
+        ]
+        for call in calls:
+            with pytest.raises(LogError) as error:
+                call()
+            assert error.value.code == "no-such-topic"
+        with closing(log.writer("slot")) as writer, pytest.raises(LogError):
+            writer.append(missing, to_batch([row(b"k", b"v")]))
+        with closing(log.reader({missing: Offset(0)})) as reader:
+            for _ in range(5):
+                assert reader.poll(0.2) == []
+        assert log.names() == []
+
+    def test_a_topic_that_was_deleted_does_not_come_back(self, three: KafkaCluster, prefix: str) -> None:
+        """Producers look their topics up again and again."""
+        often = {"topic.metadata.refresh.interval.ms": 100}
+        with closing(OwnNames(three.bootstrap, prefix, often)) as log:
+            partition = TopicPartition("gone", 0)
+            log.create(TopicSpec("gone"))
+            log.append(partition, to_batch([row(b"k", b"v")]))
+            log.append(partition, to_batch([row(b"k", b"v")] * 2))
+            log.delete("gone")
+            time.sleep(1)
+            assert log.names() == []
+
+    def test_an_app_finds_its_topics_as_declared(self, log: OwnNames, tmp_path: Path) -> None:
+        fleet = Fleet(log, tmp_path)
+        send(fleet, 0, 20)
+        fleet.catch_up()
+        assert fleet.counts()["a"] == 20
+        partitions = {name: log.describe(name).partitions for name in log.names()}
+        assert partitions.pop(LINES.name) == partitions.pop(COUNTS.name) == partitions.pop(INTERNAL) == 3
+        assert 7 not in partitions.values()
+
+
+class TestSmallMessages:
+    """A broker that takes little at once."""
+
+    def test_sends_and_commits_that_are_larger_arrive_whole(self, log: OwnNames, tmp_path: Path) -> None:
+        fleet = Fleet(log, tmp_path)
+        lines = [f"{'x' * (number % 50)}{number} same" for number in range(6000)]
+        fleet.connection.send(LINES, "k", *lines)
+        assert log.describe(LINES.name).setting("max.message.bytes") == TAKEN_AT_ONCE
+        assert sum(map(len, lines)) > 3 * TAKEN_AT_ONCE
+        fleet.catch_up()
+        assert fleet.counts()["same"] == 6000
+        assert len(fleet.counts()) == 6001
+
+    def test_a_record_that_is_too_large_is_refused_before_anything_is_sent(self, log: OwnNames) -> None:
+        notes = Topic("notes", str, partitions=1)
+        with closing(Connection(log, owned=False)) as connection:
+            connection.send(notes, "k", "first")
+            with pytest.raises(LogError) as error:
+                connection.send(notes, "k", "second", "x" * TAKEN_AT_ONCE, "third")
+            assert error.value.code == "record-too-large"
+            assert [record.value for record in connection.read(notes)] == ["first"]
+
+
+class TestThreeBrokers:
+    """min.insync.replicas=2: one may be missing; with two missing nothing is taken, and nothing lost."""
+
+    def test_what_is_confirmed_stays_when_brokers_go(
+        self, three: KafkaCluster, prefix: str, log: OwnNames, tmp_path: Path
+    ) -> None:
+        log.create(TopicSpec(LINES.name, 3))
+        log.create(KEPT_COUNTS)
+        fleet = Fleet(log, tmp_path)
+        hasty = OwnNames(three.bootstrap, prefix, {"producer": {"delivery.timeout.ms": 2000}})
+        partition, unsure = TopicPartition(LINES.name, 0), to_batch([row(b"k", b"unsure")])
+        with closing(hasty), fleet.running() as (driver, _):
+            with Load(three.bootstrap, OwnNames(three.bootstrap, prefix)):
+                goes_on(fleet)
+                hasty.append(partition, unsure)
+                three.brokers[0].kill()
+                goes_on(fleet)
+                three.brokers[1].kill()
+                with pytest.raises(LogError) as error:
+                    hasty.append(partition, unsure)
+                assert error.value.code in ("commit-unknown", "log-unreachable")
+                three.start()
+                goes_on(fleet)
+            wait_for(lambda: is_right(fleet), every=0.4)
+            assert driver.state is State.RUNNING
+            assert rises_by_one(fleet)
+        assert fleet.counts()["unsure"] in (1, 2)
+
+    def test_a_topic_that_was_just_created_is_waited_for(
+        self, three: KafkaCluster, prefix: str, log: OwnNames
+    ) -> None:
+        """The broker that is asked may be one that has not heard of it."""
+        partition = TopicPartition("fresh", 0)
+        log.create(TopicSpec("fresh"))
+        with closing(OwnNames(three.bootstrap, prefix)) as other, ThreadPoolExecutor(2) as threads:
+            other.delete("fresh")
+            described = threads.submit(log.describe, "fresh")
+            ends = threads.submit(log.ends, [partition])
+            time.sleep(0.3)
+            other.create(TopicSpec("fresh"))
+            assert described.result().partitions == 1
+            assert ends.result() == {partition: 0}
+            with pytest.raises(LogError, match="no-such-topic"):
+                other.describe("missing")
+
+
+def goes_on(fleet: Fleet) -> None:
+    def seen() -> int:
+        try:
+            return counted(fleet)
+        except LogError:
+            return -1
+
+    before = max(0, seen())
+    wait_for(lambda: seen() > before + 50, every=0.4)
+
+
+class TestExpiredIds:
+    """Transactional ids that the broker has forgotten, as after seven idle days."""
+
+    @pytest.fixture
+    def log(self, guarded: KafkaCluster, prefix: str) -> Iterator[OwnNames]:
+        with closing(OwnNames(guarded.bootstrap, prefix, acls.login("admin"))) as opened:
+            yield opened
+
+    def sleep(self) -> None:
+        """Longer than the broker remembers an id."""
+        time.sleep(FORGOTTEN_SECONDS + 2)
+
+    def test_a_writer_is_refused_and_opened_again(self, log: OwnNames) -> None:
+        log.create(TopicSpec("out"))
+        out = TopicPartition("out", 0)
+        writer = log.writer("slot")
+        self.sleep()
+        writer.append(out, to_batch([row(b"k", b"refused")]))
+        with pytest.raises(FencedError):
+            writer.commit()
+        with closing(log.writer("slot")) as again:
+            again.append(out, to_batch([row(b"k", b"taken")]))
+            again.commit()
+        assert values(read_all(log, out)) == [b"taken"]
+
+    def test_a_connection_goes_on_sending(self, log: OwnNames) -> None:
+        numbers = Topic("numbers", int, partitions=1)
+        with closing(Connection(log, owned=False)) as connection:
+            connection.send(numbers, "k", 1, 2)
+            self.sleep()
+            connection.send(numbers, "k", 3, 4)
+            assert [record.value for record in connection.read(numbers)] == [1, 2, 3, 4]
+
+    def test_a_driver_renews_its_claim_and_a_superseded_one_does_not(
+        self, log: OwnNames, tmp_path: Path
+    ) -> None:
+        clock = SystemClock()
+        Fleet(log, tmp_path).prepared()
+        claim = take_over(log, "wordcount", 1, clock)
+        self.sleep()
+        renewed = claim.renew(log, clock)
+        assert renewed.epoch == claim.epoch + 1
+        other = take_over(log, "wordcount", 1, clock)
+        self.sleep()
+        with pytest.raises(FencedError):
+            renewed.renew(log, clock)
+        assert read_control(log, "wordcount").epoch(ROLE) == other.epoch
+        renewed.close()
+        other.close()
+
+    def test_an_idle_app_takes_new_cores_and_goes_on(self, log: OwnNames, tmp_path: Path) -> None:
+        fleet = Fleet(log, tmp_path)
+        send(fleet, 0, 20)
+        driver, launcher = fleet.driver(None, patience=replace(QUICK, between_plans_seconds=5.0))
+        launcher.rooms = 1
+        with fleet.during(driver):
+            wait_for(lambda: counts(fleet).get("a") == 20)
+            self.sleep()
+            launcher.rooms = 3
+            wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+            send(fleet, 20, 20)
+            wait_for(lambda: counts(fleet).get("a") == 40)
+        assert driver.error is None
+
+
+def counts(fleet: Fleet) -> dict[str, int]:
+    """None before the first commit."""
+    return fleet.counts() if COUNTS.name in fleet.log.names() else {}
+
+
+class TestNoRightToDelete:
+    """Internal topics cannot be purged: they grow, and the app runs."""
+
+    @pytest.fixture
+    def admin(self, guarded: KafkaCluster) -> Iterator[AdminClient]:
+        client = AdminClient({"bootstrap.servers": guarded.bootstrap, **acls.login("admin")})
+        for future in client.create_acls(acls.documented()).values():
+            future.result(30)
+        yield client
+        acls.without(client, ResourceType.ANY)
+
+    def test_an_app_runs_and_warns_once(
+        self, guarded: KafkaCluster, admin: AdminClient, tmp_path: Path
+    ) -> None:
+        acls.without(admin, ResourceType.TOPIC, AclOperation.DELETE)
+        with (
+            closing(KafkaLog(guarded.bootstrap, acls.login("admin"))) as theirs,
+            closing(KafkaLog(guarded.bootstrap, acls.login("wordcount"))) as log,
+        ):
+            fleet = Fleet(log, tmp_path)
+            fleet.connection = Connection(theirs, partitions=3, clock=SystemClock(), owned=False)
+            fleet.connection.send(LINES, "warm", "up")
+            driver, launcher = fleet.driver(slots=1)
+            launcher.chores = Chores(beat_seconds=0.1, purge_seconds=0.2)
+            with fleet.during(driver):
+                send(fleet, 0, 20)
+                wait_for(lambda: fleet.counts() == expected(20))
+                wait_for(lambda: bool(driver.view.warnings))
+                send(fleet, 20, 20)
+                wait_for(lambda: fleet.counts() == expected(40))
+                assert driver.state is State.RUNNING
+            assert driver.error is None
+            assert not driver.view.failures
+            about = [warned for warned in driver.view.warnings if INTERNAL in warned.message]
+            assert [warned.code for warned in about] == ["not-allowed"]
+            assert not theirs.describe(INTERNAL).history_cut
+            for name in theirs.names():
+                theirs.delete(name)
