@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +14,7 @@ from tests.waiting import wait_for
 
 from tidegate import TidegateError
 from tidegate.cli.demo_api import Api, Following
+from tidegate.cli.demo_source import Totals
 from tidegate.cli.demo_watch import Snapshot, Watch
 
 NOT_FOUND = b'{"error": {"code": "no-such-topic", "message": "not yet", "hint": "wait"}}'
@@ -96,3 +98,22 @@ def test_what_cannot_be_told_yet_is_told_as_it_was() -> None:
         known.clear()
         assert watch.snapshot().held == 3
     assert Snapshot().of("nobody").orders == 0
+
+
+def test_before_the_app_is_known_everything_that_was_sent_waits() -> None:
+    """While Spark starts there is no app on the log yet, and orders are sent all the same."""
+    known: dict[str, bytes] = {"/tasks": b'{"apps": []}'}
+
+    def answers(path: str) -> tuple[int, bytes]:
+        return (200, known[path]) if path in known else (404, NOT_FOUND)
+
+    def sent() -> dict[str, Totals]:
+        return {"ada": Totals(orders=15_000), "bob": Totals(orders=572)}
+
+    silent = {"slot": 0, "state": "silent", "numbers": {"per_second": 9.0}}
+    running = {"slot": 1, "state": "running", "numbers": {"per_second": 2.0}}
+    with serving(answers) as (api, _), closing(Watch(api, sent, 0.0)) as watch:
+        assert (watch.snapshot().lag, watch.snapshot().slots) == (15_572, 0)
+        known["/tasks"] = json.dumps({"apps": [{"lag": 906, "slots": [silent, running]}]}).encode()
+        shown = watch.snapshot()
+        assert (shown.lag, shown.slots, shown.processed_per_second) == (906, 1, 2.0)

@@ -141,7 +141,7 @@ class Watch:
             outputs_per_second=round(self._rates[1].at(now, self._outputs.outputs), 1),
             slots=len(at_work),
             processed_per_second=round(sum(slot["numbers"]["per_second"] for slot in at_work), 1),
-            lag=app.get("lag", 0),
+            lag=app.get("lag", sent),  # before the app is known to the log, all of it waits
             paused=gate.get("paused", 0),
             everyone=gate.get("everyone", False),
             held=gate.get("held", 0),
