@@ -33,6 +33,7 @@ from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
 from tidegate.state.moment import Moment
 from tidegate.state.protocol import RawRow, Token
+from tidegate.state.starts import CALM_SECONDS, forget_starts
 from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
 
@@ -92,6 +93,7 @@ class StateManager:
         self._folder: TaskFolder | None = None
         self._environment: Environment | None = None
         self._persisted = time.monotonic()
+        self._calm_at: float | None = None
 
     # --- registration ---------------------------------------------------------------------------------
 
@@ -119,6 +121,7 @@ class StateManager:
     def attach(self, folder: TaskFolder, environment: Environment) -> None:
         """The folder and environment to work in; the stores are built on them."""
         self._folder, self._environment = folder, environment
+        self._calm_at = time.monotonic() + CALM_SECONDS
         self._built = {
             name: builder.build(environment, self.moment) for name, builder in self._builders.items()
         }
@@ -281,6 +284,9 @@ class StateManager:
             )
         )
         self._persisted = time.monotonic()
+        if self._calm_at is not None and self._persisted > self._calm_at:
+            self._calm_at = None
+            forget_starts(self.folder)
 
     def _facts(self, builder: StoreBuilder[Any]) -> StoreFacts:
         partition = self._partitions.get(builder.name)
@@ -340,5 +346,6 @@ class StateManager:
             self._environment.close()
             self._environment = None
         if self._folder is not None:
+            forget_starts(self._folder.path)
             self._folder.release()
             self._folder = None

@@ -10,6 +10,7 @@ from tidegate.state.environment import Environment, Metadata, copy_environment, 
 from tidegate.state.folders import TaskFolder, empty
 from tidegate.state.manager import StateManager
 from tidegate.state.protocol import RestoreListener
+from tidegate.state.starts import reason_after_deaths
 
 
 def fill(folder: TaskFolder) -> None:
@@ -36,6 +37,9 @@ def attach(manager: StateManager, folder: TaskFolder, listener: RestoreListener)
 
 def _opened(manager: StateManager, path: Path) -> tuple[Environment | None, Metadata | None, str]:
     """The environment with what it says of itself; or none, and why it cannot be continued."""
+    reason = reason_after_deaths(path)
+    if reason is not None:
+        return None, None, reason
     environment: Environment | None = None
     try:
         environment = _environment(manager, path)

@@ -19,8 +19,9 @@ from tidegate.log.positions import TaskId
 from tidegate.state.checkpoint import CHECKPOINT
 from tidegate.state.environment import DAMAGED, Metadata
 from tidegate.state.inspect import opened
+from tidegate.state.starts import STARTS
 
-_OUR_FILES = {"data.mdb", "lock.mdb", CHECKPOINT, f"{CHECKPOINT}.tmp", DAMAGED}
+_OUR_FILES = {"data.mdb", "lock.mdb", CHECKPOINT, f"{CHECKPOINT}.tmp", DAMAGED, STARTS}
 _HOME = re.compile(r"(.+)\.g([0-9]+)/([0-9]+)_([0-9]+)")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
