@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.fleet import Fleet
+from tests.runtime.test_loud_rebuilds import numbers
+from tests.waiting import wait_for
 
 from tidegate import App, TableTopic, TidegateError, Topic
 from tidegate.dsl.stream import Stream
+from tidegate.log.sqlite.log import SqliteLog
 from tidegate.testing.driver import Driver
 
 EVENTS = Topic("events", str)
@@ -143,3 +149,19 @@ def test_a_row_whose_group_is_none_is_in_no_group_and_leaves_the_one_it_was_in(p
             d.run()
             assert d.rows(COUNTS) == expected, (key, value)
         assert d.store("rows").contents == {"a": "y"}
+
+
+def counting_changes() -> App:
+    app = App("nulls")
+    app.stream(CHANGES).count("made").to(COUNTS)
+    return app
+
+
+@pytest.mark.slow
+def test_the_numbers_of_a_slot_tell_how_many_records_were_ignored(tmp_path: Path) -> None:
+    with closing(SqliteLog(tmp_path / "log.db")) as log:
+        fleet = Fleet(log, tmp_path, counting_changes)
+        fleet.connection.send(CHANGES, "ada", "a", None, None)
+        with fleet.running(slots=1):
+            wait_for(lambda: numbers(fleet, "null_values") == 2)
+        assert fleet.connection.rows(COUNTS) == {"ada": 1}

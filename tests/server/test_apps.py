@@ -20,7 +20,7 @@ from tidegate.testing import Driver
 
 def told(slot: int, epoch: int, at: int, held: int, oldest: int | None) -> Numbers:
     gates = {"door": GateNumbers(2, False, held, 10 * held, oldest, 3, 1, 4, 5)}
-    return Numbers(epoch, slot, at, 100, 12.5, 7, 1, 2, 1, gates=gates)
+    return Numbers(epoch, slot, at, 100, 12.5, 7, 1, 2, 1, gates=gates, null_values=9)
 
 
 def samples(text: str) -> dict[str, float]:
@@ -54,6 +54,7 @@ def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
     assert found['tidegate_tasks{app="gated",slot="0",state="restoring"}'] == 1
     assert found['tidegate_tasks{app="gated",slot="2",state="running"}'] == 0
     assert found['tidegate_records_per_second{app="gated",slot="1"}'] == 12.5
+    assert found['tidegate_null_values_total{app="gated",slot="1"}'] == 9
     assert found['tidegate_records_per_second{app="gated",slot="2"}'] == 0
 
 

@@ -31,7 +31,11 @@ N = TypeVar("N", int, float)
 
 
 class Stream(Generic[K, V]):
-    """Records of key K and value V. Every step gives a new stream; a stream never changes."""
+    """Records of key K and value V. Every step gives a new stream; a stream never changes.
+
+    Functions are pure: they change neither their arguments nor what they returned, since a record may be
+    processed again, with others in a batch, and its value is shared by the branches of a stream. Only the
+    state of aggregates is guarded against that."""
 
     def __init__(self, plan: Plan, node: int, key: Any, value: Any, *, rekeyed: bool = False) -> None:
         self._plan = plan
@@ -183,17 +187,17 @@ class Stream(Generic[K, V]):
     # --- state: a name, or a builder, first -----------------------------------------------------------
 
     def count(self, store: str | StoreBuilder[Any]) -> Table[K, int]:
-        """How many records each key had."""
+        """How many records each key had, those without value left out."""
         return self._aggregate(store, int, {"initial": int, "count": _plus_one}, built_in="count")
 
     def sum(self, store: str | StoreBuilder[Any], function: Callable[[V], N]) -> Table[K, N]:
-        """The sum of a number of each record, by key."""
+        """The sum of a number of each record, by key; records without value are left out."""
         number = returned_by(function)
         kind = int if number is UNKNOWN else number
         return self._aggregate(store, kind, {"initial": kind, "number": function}, built_in="sum")
 
     def reduce(self, store: str | StoreBuilder[Any], function: Callable[[V, V], V]) -> Table[K, V]:
-        """The values of a key, two at a time; the first is taken as it is."""
+        """The values of a key, two at a time; the first is taken as it is. None deletes the row."""
         known = returned_by(function)
         value = self._value if self._value is not UNKNOWN else known
         return self._aggregate(store, value, {"reduce": function}, built_in="reduce")
@@ -206,18 +210,21 @@ class Stream(Generic[K, V]):
         *,
         value: type[A] | Serde[A] | None = None,
     ) -> Table[K, A]:
-        """What `add` makes of the values of a key, beginning with `initial()`."""
+        """What `add` makes of the values of a key, beginning with `initial()`. None deletes the row. Records
+        without value are left out, here as in all aggregates. The row has the largest time of its records."""
         declared: Any = value if value is not None else returned_by(initial)
         if declared is UNKNOWN:
             declared = returned_by(add)
         return self._aggregate(store, declared, {"initial": initial, "add": add}, built_in="aggregate")
 
     def join(self, table: Table[K, T], function: Callable[[V, T], R]) -> Stream[K, R]:
-        """Each record with the table's row of its key; a record whose key has no row is left out."""
+        """Each record with the table's row of its key; a record whose key has no row, or that has no value,
+        is left out."""
         return self._join(table, function, left=False)
 
     def left_join(self, table: Table[K, T], function: Callable[[V, T | None], R]) -> Stream[K, R]:
-        """Each record with the table's row of its key, None if there is none."""
+        """Each record with the table's row of its key, None if there is none; one without value is left
+        out."""
         return self._join(table, function, left=True)
 
     @overload

@@ -44,7 +44,7 @@ class Table(Generic[K, V]):
         return Table(self._plan, node.id, self._key, self._value)
 
     def join(self, other: Table[K, T], function: Callable[[V, T], R]) -> Table[K, R]:
-        """Rows that both tables have, put together."""
+        """Rows that both tables have, put together, at the larger of their times."""
         return self._join(other, function, left=False)
 
     def left_join(self, other: Table[K, T], function: Callable[[V, T | None], R]) -> Table[K, R]:
