@@ -12,11 +12,13 @@ from tests.gate.app import EVENTS, PASSED, gated
 from tests.gate.many import forbid_scans, many_statuses
 from tests.gate.working import Working
 
+from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.start import prepare
 from tidegate.testing import Driver
+from tidegate.types import TopicPartition
 
 
 @pytest.fixture
@@ -98,8 +100,11 @@ def test_without_waiting_it_is_written(run: Run, log: SqliteLog) -> None:
         (("pause", "window", "ada"), "no-such-gate"),
         (("resume", "other/door", "ada"), "no-such-gate"),
         (("pause", "door"), "no-key"),
-        (("pause", "door", "ada", "--everyone"), "no-key"),
-        (("pause", "door", "ada", "--for", "0"), "bad-expiry"),
+        (("pause", "door", "ada", "--everyone"), "bad-option"),
+        (("gates", "history", "door", "ada", "--everyone"), "bad-option"),
+        (("pause", "door", "1", "--key-type", "int"), "other-key-type"),
+        (("resume", "door", "1", "--key-type", "java-long"), "other-key-type"),
+        (("gates", "show", "door", "1", "--key-type", "bool"), "other-key-type"),
         (("pause", "door", ""), "bad-key"),
         (("gates", "held", "window", "ada"), "no-such-gate"),
     ],
@@ -112,6 +117,84 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     with Driver(gated(), log=log, partitions=2) as driver:
         driver.run()
         assert driver.gate("door").audit() == []
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "stop"])
+@pytest.mark.parametrize("given", ["nan", "inf", "-inf", "-1", "-0.001", "1e300", "86401", "soon", ""])
+def test_a_wait_that_is_no_duration_is_refused_at_once(
+    run: Run, log: SqliteLog, command: str, given: str
+) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    about = ("gated",) if command == "stop" else ("door", "ada")
+    told = run(command, *about, f"--wait={given}", "--json", code=2).json["error"]
+    assert told["code"] == "bad-usage"
+    assert "seconds from 0 to 86400" in told["message"]
+    assert told["hint"] == f"tidegate {command} --help"
+    ends = log.ends([TopicPartition("gated-door-status", number) for number in range(2)])
+    assert set(ends.values()) == {0}
+
+
+@pytest.mark.parametrize("given", ["nan", "inf", "-1", "0", "1e300", "316224001"])
+def test_a_pause_lasts_for_a_while_that_can_be_written_down(run: Run, log: SqliteLog, given: str) -> None:
+    prepare(gated(), log, SystemClock(), partitions=2)
+    assert (
+        run("pause", "door", "ada", f"--for={given}", "--json", code=2).json["error"]["code"] == "bad-usage"
+    )
+    run("pause", "door", "ada", "--for", "316224000")
+    ends = log.ends([TopicPartition("gated-door-status", number) for number in range(2)])
+    assert sorted(ends.values()) == [0, 1]
+
+
+def test_a_gate_that_two_apps_have_is_asked_for_by_app(run: Run, log: SqliteLog) -> None:
+    for name in ("east", "west"):
+        app = App(name)
+        app.stream(Topic(f"{name}-events", int)).gate("door").to(Topic(f"{name}-passed", int))
+        prepare(app, log, SystemClock(), partitions=2)
+    for command in (("pause", "door", "ada"), ("gates", "show", "door"), ("gates", "history", "door", "ada")):
+        error = run(*command, "--json", code=1).json["error"]
+        assert (error["code"], error["hint"]) == ("which-app", "name one of: east/door, west/door")
+    assert run("pause", "west/door", "ada", "--json").json["gate"] == "door"
+
+
+def test_keys_are_of_the_type_that_the_gate_s_are(run: Run, log: SqliteLog) -> None:
+    """Without a type they are read as the gate's own: `7` as text would pause a key that no event has."""
+    app = App("numbers")
+    numbers = Topic("numbers", int, key=int)
+    app.stream(numbers).gate("turnstile").to(Topic("let-in", int, key=int))
+    raw = Topic("raw", int, key=bytes)
+    app.stream(raw).gate("hatch").to(Topic("let-out", int, key=bytes))
+    prepare(app, log, SystemClock(), partitions=1)
+    run("pause", "turnstile", "7")
+    run("pause", "turnstile", "8", "--key-type", "int")
+    assert run("pause", "turnstile", "x", "--json", code=1).json["error"]["code"] == "unencodable"
+    assert run("pause", "turnstile", "7", "--key-type", "str", "--json", code=1).json["error"]["code"] == (
+        "other-key-type"
+    )
+    assert run("pause", "hatch", "7", "--key-type", "int", "--json", code=1).json["error"]["code"] == (
+        "other-key-type"
+    )
+    run("pause", "hatch", "\udcff")
+    run("pause", "hatch", "ada", "--key-type", "str")
+    with Driver(app, log=log, partitions=1) as driver:
+        driver.send(numbers, 7, 1)
+        driver.send(numbers, 8, 1)
+        driver.send(raw, b"\xff", 1)
+        driver.send(raw, b"ada", 1)
+        driver.run()
+        assert [driver.gate("turnstile").held(key) for key in (7, 8)] == [1, 1]
+        assert [driver.gate("hatch").held(key) for key in (b"\xff", b"ada")] == [1, 1]
+    assert run("gates", "held", "turnstile", "7", "--json").json["held"] == 1
+
+
+def test_show_ends_at_its_limit(run: Run, log: SqliteLog) -> None:
+    with Driver(gated(), log=log, partitions=2) as driver:
+        for number in range(5):
+            driver.gate("door").pause(f"key-{number}")
+        driver.run()
+    told = run("gates", "show", "door", "--limit", "3", "--json").json
+    assert ([one["key"] for one in told["keys"]], told["more"]) == (["key-0", "key-1", "key-2"], True)
+    assert run("gates", "show", "door", "--limit", "5", "--json").json["more"] is False
+    assert "raise --limit" in run("gates", "show", "door", "--limit", "3").err
 
 
 def test_gates_are_listed_without_a_look_at_all_keys(

@@ -14,6 +14,7 @@ from tests.gate.working import Working
 from tests.server.conftest import Client, Serve
 from tests.waiting import wait_for
 
+from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.faultpoints import installed
@@ -134,14 +135,22 @@ def test_any_key_works_in_a_path(client: Client, key: bytes) -> None:
     assert got(client, told["path"])["status"]["state"] == "PAUSED"
 
 
-@pytest.mark.usefixtures("working")
-def test_a_key_of_another_type_is_named_by_it(client: Client) -> None:
-    posted(client, "/gates/door/keys/42/pause", key_type="int", **APPLIED)
-    [told] = got(client, "/gates/door/keys", key_type="int")["keys"]
+def test_a_key_of_another_type_is_named_by_it(client: Client, log: SqliteLog) -> None:
+    """Of a type that the gate's keys are not, it would pause a key that no event has."""
+    numbers = Topic("numbers", int, key=int)
+    app = App("numbers")
+    app.stream(numbers).gate("turnstile").to(Topic("let-in", int, key=int))
+    prepare(app, log, SystemClock(), partitions=2)
+    posted(client, "/gates/turnstile/keys/42/pause", key_type="int")
+    for key, kind, code in (("x", "int", "unencodable"), ("42", "str", "other-key-type")):
+        told = posted(client, f"/gates/turnstile/keys/{key}/pause", code=400, key_type=kind)
+        assert told["error"]["code"] == code
+    with Driver(app, log=log, partitions=2) as driver:
+        driver.send(numbers, 42, 1)
+        driver.run()
+        assert driver.gate("turnstile").held(42) == 1
+    [told] = got(client, "/gates/turnstile/keys", key_type="int")["keys"]
     assert told["key"] == 42
-    assert (
-        posted(client, "/gates/door/keys/x/pause", code=400, key_type="int")["error"]["code"] == "unencodable"
-    )
 
 
 @pytest.mark.usefixtures("working")
@@ -297,8 +306,6 @@ def test_gates_are_listed_without_a_look_at_all_keys(
 
 
 def test_two_apps_may_have_a_gate_of_one_name(client: Client, log: SqliteLog) -> None:
-    from tidegate import App, Topic
-
     for name in ("east", "west"):
         app = App(name)
         app.stream(Topic(f"{name}-events", int)).gate("door").to(Topic(f"{name}-passed", int))

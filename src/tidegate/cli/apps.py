@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate.app import App
+from tidegate.cli.durations import seconds
 from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import say, say_json, say_table
 from tidegate.clock import SystemClock
@@ -32,7 +33,7 @@ AppId = Annotated[str, typer.Argument(metavar="APP", help="The app's id.")]
 
 def stop(
     app: AppId,
-    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for its slots to end.")] = 10.0,
+    wait: Annotated[float, seconds("--wait", "How long to wait for its slots to end; default 10.")] = 10.0,
     log: LogUrl = None,
     json: AsJson = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.durations import seconds as seconds_option
 from tidegate.cli.options import AsJson
 from tidegate.errors import ConfigError
 
@@ -21,13 +22,11 @@ def demo(
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option(
+        seconds_option(
             "--seconds",
-            min=3,
-            max=86_400,
-            help="Pause and resume a customer by itself, check the order, and end after about so long. "
+            "Pause and resume a customer by itself, check the order, and end after about so long. "
             "Default where there is no terminal: 15.",
-            show_default=False,
+            least=3,
         ),
     ] = None,
     only_log: Annotated[bool, typer.Option("--only-log", help="Show the log alone, without Spark.")] = False,

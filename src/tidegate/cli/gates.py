@@ -5,37 +5,36 @@ from __future__ import annotations
 import getpass
 import os
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli.durations import TEN_YEARS, seconds
 from tidegate.cli.options import AsJson, KeyType, LogUrl, opened
-from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.output import note, say, say_json, say_table
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError
 from tidegate.gate.commands import Commanded
 from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.outside import Gate, KeyState
 from tidegate.log.protocol import Log
 from tidegate.runtime.apps import manifests
 from tidegate.typed_text import from_text
-from tidegate.view import printable
+from tidegate.view import Kind, printable, when
 
 app = typer.Typer(help="Gates of the apps on the log.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="GATE", help="The gate, or APP/GATE.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key of the events.")]
 SomeKey = Annotated[
-    str | None, typer.Argument(metavar="[KEY]", help="The key of the events.", show_default=False)
+    str | None, typer.Argument(metavar="KEY", help="The key of the events.", show_default=False)
 ]
 Everyone = Annotated[bool, typer.Option("--everyone", help="All keys at once.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit topic.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="Who; default: you.", show_default=False)]
-Wait = Annotated[
-    float | None,
-    typer.Option("--wait", metavar="SECONDS", help="Until the gate has applied it.", show_default=False),
-]
+Wait = Annotated[float | None, seconds("--wait", "Until the gate has applied it.")]
 
 
 def pause(
@@ -45,8 +44,7 @@ def pause(
     reason: Reason = "",
     actor: Actor = None,
     lasts: Annotated[
-        float | None,
-        typer.Option("--for", metavar="SECONDS", help="Then it ends by itself.", show_default=False),
+        float | None, seconds("--for", "Then it ends by itself.", least=0.001, most=TEN_YEARS)
     ] = None,
     wait: Wait = None,
     key_type: KeyType = None,
@@ -61,7 +59,8 @@ def pause(
         commander = found.commander
         return commander.pause_everyone(**said) if asked == EVERYONE else commander.pause(asked, **said)
 
-    _command("paused", gate, _asked(key, key_type, everyone=everyone), wish, wait, log, as_json=as_json)
+    target = _Target(gate, key, key_type, everyone=everyone)
+    _command("paused", target, wish, wait, log, as_json=as_json)
 
 
 def resume(
@@ -82,7 +81,8 @@ def resume(
         commander = found.commander
         return commander.resume_everyone(**said) if asked == EVERYONE else commander.resume(asked, **said)
 
-    _command("resumed", gate, _asked(key, key_type, everyone=everyone), wish, wait, log, as_json=as_json)
+    target = _Target(gate, key, key_type, everyone=everyone)
+    _command("resumed", target, wish, wait, log, as_json=as_json)
 
 
 @app.command("list")
@@ -112,6 +112,7 @@ def list_gates(log: LogUrl = None, as_json: AsJson = False) -> None:
 def show(
     gate: Name,
     key: SomeKey = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many.")] = 1000,
     key_type: KeyType = None,
     log: LogUrl = None,
     as_json: AsJson = False,
@@ -120,17 +121,21 @@ def show(
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
         if key is not None:
-            states = [found.key(from_text(os.fsencode(key), key_type))]
+            states = [found.key(_bytes(found, key, key_type))]
         else:
-            states = [one for one in found.states() if one.held]
+            states = list(islice((one for one in found.states() if one.held), limit + 1))
         everyone = found.everyone()
+    states, more = states[:limit], len(states) > limit
     if as_json:
         whole = {str(number): _told(status) for number, status in everyone.items()}
-        say_json({"gate": found.name, "everyone": whole, "keys": [_key_told(one) for one in states]})
+        told = [_key_told(one) for one in states]
+        say_json({"gate": found.name, "everyone": whole, "keys": told, "more": more})
         return
     if any(status.state == "PAUSED" for status in everyone.values()):
         say(("everyone is paused", "yellow"))
     say_table([_key_row(one) for one in states], ("key", "status", "epoch", "waiting", "by", "reason"))
+    if more:
+        note(f"more keys are held than these {limit:,}: raise --limit")
 
 
 @app.command()
@@ -145,7 +150,7 @@ def held(
     """Tell the events of a key that wait, oldest first."""
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
-        asked = from_text(os.fsencode(key), key_type)
+        asked = _bytes(found, key, key_type)
         events = found.events(asked, limit)
         waiting = found.key(asked).buffered
     count = 0 if waiting is None else waiting.count
@@ -158,7 +163,7 @@ def held(
         return
     say(f"{count:,} events wait")
     say_table(
-        [(f"{number}", one.place, _time(one.timestamp), f"{one.size:,}") for number, one in events],
+        [(f"{number}", one.place, when(one.timestamp), f"{one.size:,}") for number, one in events],
         ("sequence", "from", "time", "bytes"),
     )
 
@@ -173,15 +178,16 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Tell who paused and resumed a key, and why."""
+    target = _Target(gate, key, key_type, everyone=everyone)
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
-        told = list(found.history(_asked(key, key_type, everyone=everyone)))
+        told = list(found.history(target.asked(found)))
     if as_json:
         say_json({"gate": found.name, "history": told})
         return
     say_table(
         [
-            (_time(one.at), one.state, f"{one.epoch}", one.cause, printable(one.actor), printable(one.reason))
+            (when(one.at), one.state, f"{one.epoch}", one.cause, printable(one.actor), printable(one.reason))
             for one in told
         ],
         ("at", "status", "epoch", "by means of", "by", "reason"),
@@ -191,11 +197,35 @@ def history(
 # --- inside -------------------------------------------------------------------------------------------
 
 
+class _Target:
+    """Whose events a command is about: those of a key, or of the whole gate."""
+
+    def __init__(self, gate: str, key: str | None, kind: Kind | None, *, everyone: bool) -> None:
+        if key is None and not everyone:
+            raise ConfigError("no-key", "the command names no key", "give a KEY, or --everyone for all keys")
+        if key is not None and everyone:
+            raise ConfigError(
+                "bad-option", "KEY and --everyone exclude each other", "leave out the one or the other"
+            )
+        self.gate = gate
+        self._key = key
+        self._kind = kind
+
+    def asked(self, found: Gate) -> bytes:
+        """The key, as the bytes that it has at this gate."""
+        return EVERYONE if self._key is None else _bytes(found, self._key, self._kind)
+
+
+def _bytes(gate: Gate, key: str, kind: Kind | None) -> bytes:
+    return from_text(os.fsencode(key), key_kind(gate.entry, kind))
+
+
 def _command(
-    done: str, gate: str, asked: bytes, wish: Any, wait: float | None, log: str | None, *, as_json: bool
+    done: str, target: _Target, wish: Any, wait: float | None, log: str | None, *, as_json: bool
 ) -> None:
     with opened(log) as (opened_log, _):
-        found = _found(opened_log, gate)
+        found = _found(opened_log, target.gate)
+        asked = target.asked(found)
         marks = found.marks()
         written: Commanded = wish(found, asked)
         if wait is not None:
@@ -209,12 +239,6 @@ def _command(
         say(f"{done} ", (who, "bold"), f" at {found.app}/{found.name}: {applied}")
 
 
-def _asked(key: str | None, kind: Any, *, everyone: bool) -> bytes:
-    if everyone == (key is not None):
-        raise ConfigError("no-key", "say whose events are meant", "give a KEY, or --everyone")
-    return EVERYONE if key is None else from_text(os.fsencode(key), kind)
-
-
 def _gates(log: Log) -> list[Gate]:
     return [
         Gate(log, manifest, name, SystemClock()) for manifest in manifests(log) for name in manifest.gates
@@ -225,10 +249,12 @@ def _found(log: Log, gate: str) -> Gate:
     """The one gate of this name."""
     gates = _gates(log)
     fitting = [one for one in gates if gate in (one.name, f"{one.app}/{one.name}")]
-    if len(fitting) != 1:
-        known = ", ".join(f"{one.app}/{one.name}" for one in fitting or gates) or "none"
-        what = "no gate" if not fitting else "more than one gate"
-        raise ConfigError("no-such-gate", f"{what} on this log is called {gate!r}", f"there is: {known}")
+    if not fitting:
+        known = ", ".join(f"{one.app}/{one.name}" for one in gates) or "none"
+        raise ConfigError("no-such-gate", f"no gate on this log is called {gate!r}", f"there is: {known}")
+    if len(fitting) > 1:
+        known = ", ".join(f"{one.app}/{one.name}" for one in fitting)
+        raise ConfigError("which-app", f"more than one app has a gate {gate!r}", f"name one of: {known}")
     return fitting[0]
 
 
@@ -268,12 +294,6 @@ def _key_row(one: KeyState) -> tuple[str, ...]:
         "0" if waiting is None else f"{waiting.count:,}",
         "" if status is None else printable(status.actor),
         "" if status is None else printable(status.reason),
-    )
-
-
-def _time(millis: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)).isoformat(
-        sep=" ", timespec="milliseconds"
     )
 
 

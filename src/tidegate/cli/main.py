@@ -2,7 +2,7 @@
 
 0    done
 1    a TidegateError: one red line `[code] message  Do: hint` on stderr, or {"error": ...} with --json
-2    used wrongly: an unknown option, a missing argument
+2    used wrongly: an unknown option, a missing argument; told in the same way, as `bad-usage`
 130  stopped with Ctrl-C;  141  the reader of a pipe went away. Both say nothing.
 """
 
@@ -18,15 +18,29 @@ from typer.core import TyperGroup
 
 from tidegate.cli import apps, demo, doctor, gates, reset, run, serve, state, topics
 from tidegate.cli.options import JSON_KEY
-from tidegate.cli.output import say, say_error
-from tidegate.errors import TidegateError
+from tidegate.cli.output import say, say_error, shortened
+from tidegate.errors import ConfigError, TidegateError
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+USED_WRONGLY = 2
+
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Typer brings it along, but under no name of its own that is the same in all versions."""
 
 
 class Commands(TyperGroup):
     """The outermost group: every command runs inside its `invoke`."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        try:
+            return super().make_context(info_name, list(args), parent, **extra)
+        except UsageError as error:
+            if _is_help(error):
+                raise
+            say_error(_bad_usage(error), json="--json" in args)
+            raise typer.Exit(USED_WRONGLY) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -41,12 +55,50 @@ class Commands(TyperGroup):
             raise typer.Exit(code)
 
     def _invoke(self, ctx: Any) -> int:
+        given = [*getattr(ctx, "_protected_args", ()), *ctx.args]
         try:
             super().invoke(ctx)
         except TidegateError as error:
             say_error(error, json=ctx.meta.get(JSON_KEY, False))
             return 1
+        except UsageError as error:
+            if _is_help(error):
+                raise
+            say_error(_bad_usage(error), json=ctx.meta.get(JSON_KEY, "--json" in given))
+            return USED_WRONGLY
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            say_error(_from_system(error), json=ctx.meta.get(JSON_KEY, False))
+            return 1
+        except UnicodeEncodeError as error:
+            if not any(error.object in one for one in given):
+                raise
+            hint = "use UTF-8; for keys and values that are other bytes: --key-type bytes, --type bytes"
+            told = ConfigError("not-text", "an argument holds bytes that are no text", hint)
+            say_error(told, json=ctx.meta.get(JSON_KEY, False))
+            return 1
         return 0
+
+
+def _is_help(error: Exception) -> bool:
+    """A group without a command: its help is printed."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def _from_system(error: OSError) -> ConfigError:
+    where = f": {error.filename!r}" if error.filename is not None else ""
+    return ConfigError(
+        "os-error",
+        shortened(f"{error.strerror or error}{where}"),
+        "check the paths that were given, their owner and mode, and the disk",
+    )
+
+
+def _bad_usage(error: Any) -> ConfigError:
+    where = error.ctx.command_path if error.ctx is not None else "tidegate"
+    message = " ".join(str(error.format_message()).split())
+    return ConfigError("bad-usage", shortened(message), f"{where} --help")
 
 
 app = typer.Typer(

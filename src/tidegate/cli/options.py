@@ -15,6 +15,8 @@ from tidegate.log.protocol import Log
 from tidegate.view import Kind
 
 JSON_KEY = "tidegate.json"
+MOST = 1_000_000_000
+"""Of whatever is counted."""
 
 
 def _remember(context: typer.Context, value: bool) -> bool:

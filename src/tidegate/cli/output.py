@@ -5,6 +5,7 @@ Nothing that comes from a record or an error goes through Rich's markup: it is p
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from tidegate.errors import TidegateError
 from tidegate.view import printable, printable_json
 
 PIPE_WIDTH = 1000
+LONGEST_ERROR = 1000
 
 
 def say(*parts: Text | str | tuple[str, str]) -> None:
@@ -53,10 +55,24 @@ def say_json(value: Any) -> None:
 
 def say_error(error: TidegateError, *, json: bool) -> None:
     """The one shape of an error: a red line on stderr, or an object on stdout."""
+    told = copy.copy(error)
+    told.message, told.hint = shortened(error.message), shortened(error.hint)
     if json:
-        say_json({"error": error.as_dict()})
+        say_json({"error": {name: _as_text(value) for name, value in told.as_dict().items()}})
     else:
-        Console(stderr=True, highlight=False).print(Text(printable(str(error)), "red"), soft_wrap=True)
+        Console(stderr=True, highlight=False).print(Text(printable(str(told)), "red"), soft_wrap=True)
+
+
+def _as_text(value: Any) -> Any:
+    """An argument may hold bytes that are no text, and an error may quote it."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+def shortened(text: str) -> str:
+    """A message that a person can read: what was given may be megabytes."""
+    if len(text) <= LONGEST_ERROR:
+        return text
+    return f"{text[: LONGEST_ERROR // 2]} … {text[-LONGEST_ERROR // 2 :]}"
 
 
 def note(text: str) -> None:

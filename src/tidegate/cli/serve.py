@@ -17,7 +17,7 @@ tokens = typer.Typer(help="Tokens of the HTTP API.", no_args_is_help=True)
 DEFAULT_FILE = ".tidegate/tokens.json"
 File = Annotated[
     Path | None,
-    typer.Option("--file", help="In place of `tokens` of [server] in tidegate.toml.", show_default=False),
+    typer.Option("--file", help="In place of `tokens` of \\[server] in tidegate.toml.", show_default=False),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is; kept in the audit topic.")]
 
@@ -108,6 +108,8 @@ def remove(name: Name, file: File = None, json: AsJson = False) -> None:
 
 def _file(given: Path | None) -> Path:
     if given is not None:
+        if not given.name:
+            raise ConfigError("bad-option", "--file names no file", "give the path of a file")
         return given
     config: Config = load_config()
     named = config.server.get("tokens", DEFAULT_FILE)

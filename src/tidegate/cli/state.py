@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.options import AsJson, KeyType, ValueType
+from tidegate.cli.options import MOST, AsJson, KeyType, ValueType
 from tidegate.cli.output import say, say_json, say_table
 from tidegate.cli.state_check import App, Folder, check_stores
 from tidegate.config import load_config
@@ -71,7 +72,7 @@ def get(
     """Print what a store holds for a key."""
     rows: list[Shown] = []
     for found in _with_store(_folders(state_dir, of_app), store):
-        data = from_text(key.encode(), key_type or _plain(found.metadata.stores[store].key))
+        data = from_text(os.fsencode(key), key_type or _plain(found.metadata.stores[store].key))
         rows += _scan(found, store, (data, b""), (data + b"\x00", b""))
     _print_rows(rows, key_type, value_type, json=json)
 
@@ -81,7 +82,7 @@ def scan(
     store: Store,
     start: Annotated[str | None, typer.Option("--from", metavar="KEY", help="The first key.")] = None,
     stop: Annotated[str | None, typer.Option("--to", metavar="KEY", help="Up to below this key.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many rows.")] = 100,
     of_app: App = None,
     state_dir: Folder = None,
     key_type: KeyType = None,
@@ -92,8 +93,8 @@ def scan(
     rows: list[Shown] = []
     for found in _with_store(_folders(state_dir, of_app), store):
         kind = key_type or _plain(found.metadata.stores[store].key)
-        lower = None if start is None else (from_text(start.encode(), kind), b"")
-        upper = None if stop is None else (from_text(stop.encode(), kind), b"")
+        lower = None if start is None else (from_text(os.fsencode(start), kind), b"")
+        upper = None if stop is None else (from_text(os.fsencode(stop), kind), b"")
         rows += _scan(found, store, lower, upper, limit - len(rows))
     _print_rows(rows, key_type, value_type, json=json)
 

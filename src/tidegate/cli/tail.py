@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
+from tidegate.cli.durations import seconds
+from tidegate.cli.options import MOST, AsJson, KeyType, LogUrl, ValueType, opened
 from tidegate.cli.output import note, say, say_json
 from tidegate.cli.records import Look, line, record
 from tidegate.errors import LogError
@@ -23,10 +24,10 @@ def tail(
     topic: Name,
     from_start: Annotated[bool, typer.Option("--from-start", help="First what is there already.")] = False,
     partition: Annotated[int | None, typer.Option("--partition", help="Only this one.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many records.")] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="End when nothing came for so many seconds.")
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, max=MOST, help="End after so many records.")
     ] = None,
+    timeout: Annotated[float | None, seconds("--timeout", "End when nothing came for so long.")] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
     log: LogUrl = None,
@@ -65,7 +66,9 @@ def tail(
 
 def rows(
     topic: Name,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many, by key.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, max=MOST, help="The first so many, by key.")
+    ] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
     log: LogUrl = None,

@@ -39,6 +39,8 @@ class GateEntry(msgspec.Struct, frozen=True):
     admitted: str
     audit: str
     partitions: int
+    key: str = ""
+    """The serde of its keys, by name; not known of apps that started before this was kept."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -119,7 +121,9 @@ def make_manifest(
         settings=dict(topology.settings),
         gates={
             node.name: GateEntry(
-                **node.options["topics"], partitions=counts[home[node.id].component, home[node.id].number]
+                **node.options["topics"],
+                partitions=counts[home[node.id].component, home[node.id].number],
+                key="" if node.key is None else node.key.name,
             )
             for node in nodes.values()
             if node.kind is Kind.GATE

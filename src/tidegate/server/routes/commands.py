@@ -18,6 +18,7 @@ from tidegate.errors import TidegateError
 from tidegate.faultpoints import reach
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.outside import Changelogs
 from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.server.answers import Answer
@@ -115,6 +116,7 @@ class Command:
 
     def _do(self, key: bytes | None, state: str, write: Callable[[Commander], Commanded]) -> Answer:
         manifest = self._server.apps.gate(self._gate, self._app)
+        key_kind(manifest.gates[self._gate], self._key_type)
         commander = Commander(self._server.log, manifest.gates[self._gate], self._server.clock)
 
         def written() -> Commanded:

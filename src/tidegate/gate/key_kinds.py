@@ -1,0 +1,27 @@
+"""As what a key is read that a person names at a gate: a wrong type would pause a key that no event has."""
+
+from __future__ import annotations
+
+from tidegate.errors import ConfigError
+from tidegate.topology.manifest import GateEntry
+from tidegate.view import Kind
+
+_KINDS = {kind.value: kind for kind in Kind}
+_TEXT = {Kind.STR, Kind.BYTES}
+
+
+def key_kind(entry: GateEntry, asked: Kind | None) -> Kind | None:
+    """The kind that was asked for, or that of the gate's keys; None where that is no plain type.
+
+    ConfigError `other-key-type` where no key of the gate can be of the kind. Bytes are always possible.
+    """
+    own = _KINDS.get(entry.key)
+    if asked is None:
+        return own
+    if own is None or asked in (own, Kind.BYTES) or {own, asked} <= _TEXT:
+        return asked
+    raise ConfigError(
+        "other-key-type",
+        f"the keys of this gate are {own.value}, not {asked.value}",
+        f"leave the type out, or name {own.value}",
+    )
