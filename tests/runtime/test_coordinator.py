@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tests.runtime.fleet import COUNTS, LINES, Fleet, expected, send, wordcount
+from tests.runtime.fleet import COUNTS, LINES, QUICK, Fleet, expected, send, wordcount
 from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import names
@@ -56,6 +58,22 @@ def test_a_slot_that_fails_starts_again_as_a_new_attempt_and_nothing_counts_twic
     driver.run()
     assert [order.attempt for order in launcher.launched if order.slot == 1] == [1, 2]
     assert [failure.code for _, failure in driver.view.failures] == ["slot-lost"]
+    assert fleet.counts() == expected(60)
+
+
+def test_a_slot_that_was_well_for_long_starts_again_at_once(fleet: Fleet) -> None:
+    """Waiting is for what fails again and again."""
+    send(fleet, 0, 60)
+    patience = replace(QUICK, within_seconds=0.0, back_off_seconds=HANG_SECONDS)
+    driver, launcher = fleet.driver(until_caught_up=True, patience=patience)
+
+    def fail_once(order: SlotOrder) -> None:
+        if order.slot == 1 and order.attempt == 1:
+            raise RuntimeError("killed")
+
+    launcher.before = fail_once
+    driver.run()
+    assert [order.attempt for order in launcher.launched if order.slot == 1] == [1, 2]
     assert fleet.counts() == expected(60)
 
 

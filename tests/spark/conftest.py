@@ -36,7 +36,7 @@ def spark() -> Iterator[SparkSession]:
     """A session of ours, with room for two slots and two tokens more."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own, while it starts
-        session, _ = start_session("tests", {"master": "local[2]"})
+        session, _ = start_session("tests", {"master": "local[2]"}, stages=False)
     yield session
     session.stop()
 

@@ -93,7 +93,7 @@ def _run(
         ) from None
     view = RunView(app.id, json=json)
     view.say("starting Spark")
-    session, slots = start_session(app.id, spark, slots)
+    session, slots = start_session(app.id, spark, slots, stages=bool(app.build().stages()))
     try:
         running = Running(
             app, config.app or "", session, config, slots=slots, until_caught_up=until_caught_up

@@ -199,7 +199,8 @@ class Term:
                 return
             self._view.restarts += 1
             if time.monotonic() - began > patience.within_seconds:
-                wait = patience.back_off_seconds
+                wait = patience.back_off_seconds  # it was well: no reason to wait at all
+                continue
             self._over.wait(wait)
             wait = min(2 * wait, patience.longest_back_off_seconds)
 

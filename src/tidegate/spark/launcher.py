@@ -1,13 +1,14 @@
-"""A slot as a Spark job of one partition: `mapInArrow` over one row, into the noop sink."""
+"""A slot as a Spark job of one partition: a function over an RDD of one row.
+
+`mapInArrow` over a DataFrame of one row does the same, but the first query of a session loads the whole SQL
+engine: some seconds more until the first slot lands.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from functools import partial
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from tidegate.clock import SystemClock
@@ -16,8 +17,8 @@ from tidegate.log.protocol import Log
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.stage import Stage
 from tidegate.spark.session import cores_of, room_for_slots
+from tidegate.spark.slot_task import run_slot
 from tidegate.spark.stages import StageRunner, as_told
-from tidegate.spark.worker import run_order
 
 STAGE_IDLE_SECONDS = 0.05
 
@@ -40,8 +41,7 @@ class SparkLauncher:
             _description(order),
             interruptOnCancel=True,
         )
-        frame = self._session.range(0, 1, 1, 1).mapInArrow(partial(_slot, order.encode()), "beat long")
-        frame.write.format("noop").mode("overwrite").save()
+        context.parallelize([0], 1).foreachPartition(partial(run_slot, order.encode()))
 
     def run_stage(self, stage: Stage, number: int, epoch: int, writer: str, stopped: threading.Event) -> None:
         runner = StageRunner(
@@ -81,17 +81,3 @@ def _description(order: SlotOrder) -> str:
     tasks = " ".join(order.tasks) or "planned once it has landed"
     which = f"slot {order.slot}, epoch {order.epoch}, attempt {order.attempt}"
     return f"tidegate {order.app_id}: {which}, tasks: {tasks}"
-
-
-def _slot(order: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On the executor. A beat now and then notices that the JVM is gone; nobody reads it.
-
-    A task that Spark itself starts again would be a second run of the same attempt: it ends at once, so that
-    the driver starts the next one."""
-    for _ in rows:
-        pass
-    context = TaskContext.get()
-    if context is not None and context.attemptNumber() > 0:
-        return
-    for beat in run_order(order):
-        yield pa.RecordBatch.from_arrays([pa.array([beat], pa.int64())], names=["beat"])
