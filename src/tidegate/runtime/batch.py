@@ -36,6 +36,7 @@ KINDS = (
 )
 
 Step = Callable[[Columns], Columns]
+_PLAIN_TYPES = {int, str, bytes, bool, float, type(None)}
 
 
 class BatchHost(Protocol):
@@ -86,14 +87,41 @@ def _step(node: Node, host: BatchHost, behind: list[Node]) -> Step:
     return makers[node.kind](function)
 
 
+class OneObjectForMany(Exception):  # noqa: N818 - no failure: the batch is run record by record
+    """A function returned one object for several records. Record by record each is used before the next is
+    made; over a batch the last form of it would stand for all."""
+
+
+def _each_its_own(values: list[Any]) -> list[Any]:
+    """The values, unless one that can be changed comes twice."""
+    if set(map(type, values)) <= _PLAIN_TYPES or len(set(map(id, values))) == len(values):
+        return values
+    seen: set[int] = set()
+    for value in values:
+        if id(value) in seen and not _hashable(value):
+            raise OneObjectForMany
+        seen.add(id(value))
+    return values
+
+
+def _hashable(value: Any) -> bool:
+    """What Python takes for a key does not change: frozen Structs of plain values, tuples, enums."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _map(function: Callable[..., Any]) -> Step:
-    return lambda columns: columns.with_values([function(value) for value in columns.listed()])
+    return lambda columns: columns.with_values(_each_its_own([function(value) for value in columns.listed()]))
 
 
 def _flat_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         made = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
-        return columns.take([index for index, _ in made], [value for _, value in made])
+        values = _each_its_own([value for _, value in made])
+        return columns.take([index for index, _ in made], values)
 
     return step
 
@@ -120,7 +148,8 @@ def _table_map(function: Callable[..., Any]) -> Step:
 
     def step(columns: Columns) -> Columns:
         changes = [(one(old), one(new)) for old, new in columns.listed()]
-        return columns.with_values(Changes([old for old, _ in changes], [new for _, new in changes]))
+        olds, news = ([change[side] for change in changes] for side in (0, 1))
+        return columns.with_values(Changes(olds, _each_its_own(news)))
 
     return step
 
