@@ -22,6 +22,7 @@ def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object
             "add a stream",
         )
     _check_stores(nodes)
+    _check_aggregates(nodes)
     _check_topics(nodes)
     _check_ends(nodes)
     _check_timers(nodes)
@@ -43,6 +44,21 @@ def _check_stores(nodes: Mapping[int, Node]) -> None:
                     node,
                     f"the store {store.name!r} is declared at {first.location} already",
                     "pass the same builder to both steps, or rename one store",
+                )
+
+
+def _check_aggregates(nodes: Mapping[int, Node]) -> None:
+    """An aggregate keeps one row per key."""
+    for node in nodes.values():
+        if node.kind not in (Kind.AGGREGATE, Kind.TABLE_AGGREGATE):
+            continue
+        for store in node.stores:
+            if store.kind in ("window", "session"):
+                raise mistake(
+                    "wrong-store",
+                    node,
+                    f"the store {store.name!r} is a {store.kind} store, and an aggregate has one row per key",
+                    "pass a name, or stores.key_value, timestamped, in_memory or lru; use windows in process",
                 )
 
 
