@@ -121,6 +121,24 @@ def test_damaged_metadata_alone_is_an_error(fleet: Fleet) -> None:
     assert "not recognised" in text(fleet, "counts")
 
 
+def test_the_other_commands_answer_from_what_can_be_read_and_say_what_cannot(fleet: Fleet) -> None:
+    damage_metadata(folders(fleet)[0])
+    place = ["--state-dir", str(fleet.folder / "state")]
+
+    def run(*words: str) -> tuple[int, list[Any]]:
+        result = CliRunner().invoke(command_line, ["state", *words, *place, "--json"])
+        return result.exit_code, [json.loads(line) for line in result.output.splitlines()]
+
+    code, [listed] = run("ls")
+    assert (code, [one["code"] for one in listed["unreadable"]]) == (1, ["bad-metadata"])
+    assert len([one for one in listed["stores"] if one["store"] == "counts"]) == 2
+    code, [row, error] = run("get", "counts", words_of(1)[0].decode())
+    assert (code, row["value"], error["error"]["code"]) == (1, 1, "bad-metadata")
+    assert "state check --repair" in error["error"]["hint"]
+    code, lines = run("range", "counts")
+    assert (code, len(lines)) == (1, len(words_of(1)) + len(words_of(2)) + 1)
+
+
 def test_what_nobody_knows_the_stores_of_is_discarded_and_rebuilt_by_the_app(fleet: Fleet) -> None:
     for path in folders(fleet).values():
         damage_metadata(path)

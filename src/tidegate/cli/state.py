@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.options import MOST, AsJson, KeyType, ValueType
-from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.output import say, say_error, say_json, say_table
 from tidegate.cli.state_check import App, Folder, check_stores
 from tidegate.config import load_config
 from tidegate.errors import StateError
@@ -33,13 +33,10 @@ Shown = tuple[Found, str, bytes, bytes]
 @app.command("ls")
 def list_stores(of_app: App = None, state_dir: Folder = None, json: AsJson = False) -> None:
     """List tasks and their stores."""
-    rows = [
-        _facts(found, store)
-        for found in _folders(state_dir, of_app)
-        for store in sorted(found.metadata.stores)
-    ]
+    folders, unreadable = _folders(state_dir, of_app)
+    rows = [_facts(found, store) for found in folders for store in sorted(found.metadata.stores)]
     if json:
-        say_json({"stores": rows})
+        say_json({"stores": rows, "unreadable": [error.as_dict() for error in unreadable]})
     elif not rows:
         say("no state on this host yet")
     else:
@@ -57,6 +54,7 @@ def list_stores(of_app: App = None, state_dir: Folder = None, json: AsJson = Fal
             for r in rows
         ]
         say_table(cells, heading)
+    _end(unreadable, json=json, said=json)
 
 
 @app.command("get")
@@ -71,10 +69,12 @@ def get(
 ) -> None:
     """Print what a store holds for a key."""
     rows: list[Shown] = []
-    for found in _with_store(_folders(state_dir, of_app), store):
+    folders, unreadable = _folders(state_dir, of_app)
+    for found in _with_store(folders, unreadable, store):
         data = from_text(os.fsencode(key), key_type or _plain(found.metadata.stores[store].key))
         rows += _scan(found, store, (data, b""), (data + b"\x00", b""))
     _print_rows(rows, key_type, value_type, json=json)
+    _end(unreadable, json=json)
 
 
 @app.command("range")
@@ -91,25 +91,30 @@ def scan(
 ) -> None:
     """Print rows of a store, task by task, in the order of their keys."""
     rows: list[Shown] = []
-    for found in _with_store(_folders(state_dir, of_app), store):
+    folders, unreadable = _folders(state_dir, of_app)
+    for found in _with_store(folders, unreadable, store):
         kind = key_type or _plain(found.metadata.stores[store].key)
         lower = None if start is None else (from_text(os.fsencode(start), kind), b"")
         upper = None if stop is None else (from_text(os.fsencode(stop), kind), b"")
         rows += _scan(found, store, lower, upper, limit - len(rows))
     _print_rows(rows, key_type, value_type, json=json)
+    _end(unreadable, json=json)
 
 
 app.command("check")(check_stores)
 
 
-def _folders(state_dir: Path | None, of_app: str | None) -> list[Found]:
+def _folders(state_dir: Path | None, of_app: str | None) -> tuple[list[Found], list[StateError]]:
+    """What can be read, and what cannot."""
     config = load_config()
-    return find_folders(state_dir or config.folder / config.state_dir, of_app)
+    unreadable: list[StateError] = []
+    return find_folders(state_dir or config.folder / config.state_dir, of_app, unreadable), unreadable
 
 
-def _with_store(folders: list[Found], store: str) -> list[Found]:
+def _with_store(folders: list[Found], unreadable: list[StateError], store: str) -> list[Found]:
+    """What cannot be read may have the store."""
     having = [found for found in folders if store in found.metadata.stores]
-    if not having:
+    if not (having or unreadable):
         known = sorted({name for found in folders for name in found.metadata.stores})
         raise StateError(
             "no-such-store",
@@ -117,6 +122,14 @@ def _with_store(folders: list[Found], store: str) -> list[Found]:
             f"stores here are: {', '.join(known) or 'none'}",
         )
     return having
+
+
+def _end(unreadable: list[StateError], *, json: bool, said: bool = False) -> None:
+    """The answer may lack rows: exit code 1, and why."""
+    for error in () if said else unreadable:
+        say_error(error, json=json)
+    if unreadable:
+        raise typer.Exit(1)
 
 
 def _scan(

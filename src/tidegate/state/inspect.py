@@ -51,9 +51,20 @@ class Checked:
     differences: list[Difference]
 
 
-def find_folders(state_dir: Path, app: str | None = None) -> list[Found]:
-    """The newest folder of every task below the state folder, sorted by task."""
-    found = (find_newest(home) for home in homes_below(state_dir, app))
+def find_folders(
+    state_dir: Path, app: str | None = None, unreadable: list[StateError] | None = None
+) -> list[Found]:
+    """The newest folder of every task below the state folder, sorted by task. One that cannot be read is an
+    error, or goes to `unreadable` by its name."""
+    found = []
+    for home in homes_below(state_dir, app):
+        try:
+            found.append(find_newest(home))
+        except StateError as error:
+            if unreadable is None:
+                raise
+            task = f"{home.parent.name}/{home.name} of app {home.parent.parent.name}"
+            unreadable.append(StateError(error.code, f"{task}: {error.message}", error.hint))
     return [one for one in found if one is not None]
 
 
