@@ -68,6 +68,14 @@ def test_a_commit_of_unknown_outcome_is_told_and_the_next_call_is_answered(
     assert "gated" in [one["app"] for one in got(faulty, "/tasks")["apps"]]
 
 
+def test_what_may_be_there_is_not_told_as_retryable(faulty: Client, vfs: FaultyVfs) -> None:
+    """On no log: whoever appends it again without looking may have it twice."""
+    vfs.sync_fails(1)
+    told = faulty.post(PAUSE).json()["error"]
+    assert (told["code"], told["retryable"]) == ("commit-unknown", False)
+    assert vfs.heal()
+
+
 def test_a_server_is_not_ready_while_its_disk_takes_no_commit(faulty: Client, vfs: FaultyVfs) -> None:
     assert faulty.get("/health/ready").json() == {"ready": True}
     vfs.sync_fails(1, stays=True)

@@ -16,6 +16,7 @@ log = logging.getLogger("tidegate.server")
 STATUS = {
     "bad-host": 421,
     "closed-route": 403,
+    "commit-unknown": 503,
     "cross-site": 403,
     "head-too-large": 431,
     "idempotency-mismatch": 422,

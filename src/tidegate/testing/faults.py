@@ -132,4 +132,4 @@ def _error(at: str, kind: ErrorKind) -> Exception:
             f"the result of a commit cannot be unknown at {at}",
             "place it at log.commit.7 (it does not count) or log.commit.8 (it counts)",
         )
-    return LogError("commit-unknown", f"no answer at {at}", "read the positions", retryable=True)
+    return LogError("commit-unknown", f"no answer at {at}", "read the positions")

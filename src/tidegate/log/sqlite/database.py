@@ -114,7 +114,6 @@ class Database:
                     "commit-unknown",
                     f"the commit failed on disk ({error}); whether it counts shows at the next opening",
                     "open the log and the writer again, and read the positions",
-                    retryable=True,
                 )
                 raise self._broken from error
             finally:

@@ -96,7 +96,7 @@ def _error(fault: Fault) -> BaseException:
     if fault.mode == "kill":
         return Killed(str(fault))
     if fault.mode == "unknown":
-        return LogError("commit-unknown", str(fault), "read the positions", retryable=True)
+        return LogError("commit-unknown", str(fault), "read the positions")
     if fault.mode == "disk-full":
         kind: type[TidegateError] = LogError if fault.point.startswith("log.") else StateError
         return kind("disk-full", str(fault), "free some space", retryable=True)
