@@ -145,8 +145,14 @@ def wake(world: World, rng: Random) -> str | None:
     name, deed = str(slot), rng.choice(("commits", "commits", "restores", "persists", "closes", "dies"))
     result = ""
     if deed == "commits":
-        text = take_some(slot, 3, rng)
-        return f"{name} {text}, commits: " + world.attempt(slot, lambda: world.commit(slot, draw_limits(rng)))
+        told: list[str] = []
+
+        def go_on() -> None:
+            told.append(take_some(slot, 3, rng))
+            world.commit(slot, draw_limits(rng))
+
+        result = world.attempt(slot, go_on)
+        return f"{name} {''.join(told)}, commits: {result}"
     if deed == "restores":
         result = world.attempt(slot, lambda: world.finish(slot))
     elif deed == "persists":
