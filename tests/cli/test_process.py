@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -102,7 +101,6 @@ def test_ctrl_c_ends_it_quietly(folder: Path) -> None:
     tail = start(folder, "topics", "tail", "orders", "--from-start")
     assert tail.stdout is not None
     tail.stdout.readline()
-    time.sleep(0.3)
     tail.send_signal(signal.SIGINT)
     try:
         out, err = tail.communicate(timeout=WAIT)

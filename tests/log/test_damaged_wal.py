@@ -207,8 +207,9 @@ def test_a_wal_is_not_judged_while_somebody_has_the_log_open(
     wal[HEADER_BYTES + 100] ^= 1
     (tmp_path / WAL).write_bytes(wal)
     check_wal(tmp_path / WAL, lambda: False)
-    with pytest.raises(LogError):
+    with pytest.raises(LogError) as told:
         check_wal(tmp_path / WAL, lambda: True)
+    assert told.value.code == "corrupt"
 
 
 def test_the_checksum_is_the_one_of_sqlite_word_by_word() -> None:

@@ -159,9 +159,9 @@ class LateLog(SqliteLog):
 def test_follow_does_not_count_the_time_that_its_caller_takes() -> None:
     with closing(LateLog()) as log:
         [partition] = fill(log, "t", [[1]])
-        with closing(follow(log, {partition: Offset(0)}, timeout=0.5)) as found:
+        with closing(follow(log, {partition: Offset(0)}, timeout=0.1)) as found:
             next(found)
-            time.sleep(0.6)
+            time.sleep(0.12)
             later = next(found)
     assert later is not None
     assert later[1].timestamp == 7

@@ -222,6 +222,7 @@ def test_a_log_that_fails_leaves_no_slot_without_a_driver(fleet: Fleet) -> None:
         failing.set()
         driver.stop()
         wait_for(lambda: driver.state is State.STOPPED)
+        assert launcher.cancelled
         assert all(one.is_set() for one in launcher.cancelled.values())
         wait_for(lambda: not any(thread.name.startswith("tidegate-slot") for thread in threading.enumerate()))
 

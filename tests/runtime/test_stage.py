@@ -195,6 +195,7 @@ def test_rows_tell_where_they_come_from_and_time_goes_on_behind(fleet: Fleet) ->
     write_stage(prepared.log, order, [rows[:-1], unplaced])
     written = {row.value: row for row in prepared.written()}
     origins = [origin_of(row.headers) for row in prepared.written() if row.value != b"new"]
+    assert len(origins) == len(rows) - 1 > 0
     assert all(origin is not None and origin.position.startswith("lines/") for origin in origins)
     new = origin_of(written[b"new"].headers)
     assert new is not None
@@ -221,6 +222,7 @@ def test_rows_of_several_partitions_come_in_the_order_of_time(fleet: Fleet) -> N
             assert origin is not None
             place, _, offset = origin.position.rpartition("/")
             places.setdefault(place, []).append(int(offset))
+        assert places
         assert all(offsets == sorted(offsets) for offsets in places.values())
 
 

@@ -81,6 +81,7 @@ class Checker:
     def at_the_end(self, acked: dict[int, int]) -> None:
         """All of it once more: what was read in between must still stand there."""
         self.between(acked)
+        assert any(expected.outputs for expected in self._expected.values()), "nothing was ever committed"
         for partition, expected in self._expected.items():
             outputs = self._bench.records(TopicPartition(OUT, partition))
             assert outputs == expected.outputs, "I5: an offset has another value than before"
