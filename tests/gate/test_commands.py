@@ -325,6 +325,8 @@ def test_a_wish_without_a_key_is_a_dead_letter(driver: Driver, gate: GateView) -
 def test_what_a_commander_refuses(driver: Driver, gate: GateView) -> None:
     with pytest.raises(ConfigError, match="bad-expiry"):
         gate.pause("ada", expires_at=driver.clock.now())
+    with pytest.raises(ConfigError, match="bad-expiry"):
+        gate.pause("ada", expires_at=10**300)
     with pytest.raises(ConfigError, match="bad-key"):
         gate.pause("")
     with pytest.raises(ConfigError, match="bad-key"):

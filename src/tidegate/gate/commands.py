@@ -12,6 +12,7 @@ from tidegate.errors import ConfigError
 from tidegate.gate.formats import EVERYONE, LONGEST_TEXT, Wish
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
+from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.partitioner import partition_for
 from tidegate.topology.manifest import GateEntry
 from tidegate.types import TopicPartition
@@ -67,6 +68,12 @@ class Commander:
     def _pausing(self, actor: str, reason: str, expires_at: int | None) -> Wish:
         if expires_at is not None and expires_at <= self._clock.now():
             raise ConfigError("bad-expiry", "the pause would be over already", "give a time to come")
+        if expires_at is not None and expires_at > LATEST_TIMESTAMP:
+            raise ConfigError(
+                "bad-expiry",
+                "the pause would end after the year 9999",
+                "leave the end out: it lasts until resumed",
+            )
         return Wish("PAUSED", actor, reason, expires_at)
 
     def _write_everywhere(self, wish: Wish) -> Commanded:
