@@ -202,6 +202,7 @@ def test_rows_tell_where_they_come_from_and_time_goes_on_behind(fleet: Fleet) ->
     assert (new.position, new.time) == ("-", 0)
     told = [row for row in prepared.all_written() if is_time_only(row.headers)]
     assert [row.timestamp for row in told] == [1_039] * 3
+    assert [origin.time for row in told if (origin := origin_of(row.headers))] == [1_039] * 3
     numbers = sorted(origin.sequence for row in prepared.all_written() if (origin := origin_of(row.headers)))
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -215,7 +216,7 @@ def test_rows_of_several_partitions_come_in_the_order_of_time(fleet: Fleet) -> N
     for number in range(prepared.stage.partitions):
         rows = [row for row in prepared.all_written(number) if not is_time_only(row.headers)]
         times = [origin.time for row in rows if (origin := origin_of(row.headers))]
-        assert times == sorted(times)
+        assert times == sorted(times) == [row.timestamp for row in rows], "none of them was late"
         places: dict[str, list[int]] = {}
         for row in rows:
             origin = origin_of(row.headers)
