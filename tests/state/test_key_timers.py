@@ -92,3 +92,23 @@ def test_what_lies_on_disk_says_what_its_bytes_are() -> None:
         assert (facts.stores["t"].kind, facts.stores["t"].key) == ("wall-timers", "timers[str]")
         values = {PLAIN[int].decode(value) for value, _ in bench.changelog().values()}
         assert (facts.stores["t"].value, values) == ("int", {7})
+
+
+def test_a_timer_whose_other_row_is_missing_is_damage_and_not_a_cancelled_one() -> None:
+    """Else it would never be called, and its row would stay for ever."""
+    with StoreBench(stores.timers("t", key=bytes)) as bench:
+        bench.store.set(b"ada", 5)
+        bench.persist()
+        [place] = bench.store.next_due(5, 10)
+        bench.state.inner("t").apply([(b"kada", None)])
+        with pytest.raises(StateError, match="by its time, but not by its key") as error:
+            bench.store.take(place)
+        assert error.value.code == "corrupt-state"
+        bench.crash()
+        assert bench.store.due(5) == [(b"ada", 5)], "it was rebuilt from the log"
+        [place] = bench.store.next_due(5, 10)
+        assert bench.store.take(place) == b"ada"
+        bench.store.set(b"bob", 7)
+        [place] = bench.store.next_due(7, 10)
+        bench.store.cancel(b"bob")
+        assert bench.store.take(place) is None, "a cancelled one is no damage"

@@ -6,7 +6,7 @@ that fails is taken back: while one is open, each change remembers what it repla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tidegate.errors import StateError
 from tidegate.state.keys import Bound
@@ -92,6 +92,11 @@ class CachedStore:
     def changes(self) -> dict[bytes, Change]:
         """What came since the last commit: for the changelog, then for `inner`."""
         return self._changes
+
+    def damaged(self, what: str) -> StateError:
+        """The error for rows that do not fit together; what lies on disk is marked, to be rebuilt."""
+        mark: Callable[[str], StateError] | None = getattr(self.inner, "damaged", None)
+        return mark(what) if mark is not None else StateError("corrupt-state", what, "restore the store")
 
     def forget(self) -> None:
         """The changes were applied, or are void."""

@@ -88,6 +88,8 @@ class KeyTimers(Generic[K]):
         at, data = place
         time = self._rows.get(_BY_KEY + data)
         if time is None or _decode(time) != at:
+            if self._rows.get(_BY_TIME + _encode(at) + data) is not None:
+                raise self._rows.damaged(f"store {self.name!r} has a timer by its time, but not by its key")
             return None
         self._forget(data)
         return self._key.decode(data)
