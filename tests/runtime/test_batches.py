@@ -129,7 +129,7 @@ def test_these_topologies_do_run_in_batches(declare: Callable[[App], None]) -> N
         null_values = NullValues()
 
         def store(self, builder: Any) -> Any:
-            return SimpleNamespace(name=builder.name, rows=None)
+            return SimpleNamespace(name=builder.name, rows=SimpleNamespace(get=None))
 
         def emit_columns(self, node: Any, columns: Any) -> None: ...
 

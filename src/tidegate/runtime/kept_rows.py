@@ -32,6 +32,7 @@ class KeptRows:
 
     def __init__(self, builder: StoreBuilder[Any], store: Any) -> None:
         self._rows: CachedStore = store.rows
+        self._get: Callable[[bytes], bytes | None] = store.rows.get
         self._serde = builder.value
         self._encode, self._decode = builder.value.encode, builder.value.decode
         self.key = builder.key.encode
@@ -41,16 +42,17 @@ class KeptRows:
 
     def load(self, key: bytes) -> tuple[bytes | None, int]:
         """The bytes and the time of a row; None and no time if there is none."""
-        data = self._rows.get(key)
+        data = self._get(key)
         if data is None or not self.timed:
             return data, NO_TIME
-        return data[8:], time_of(data)
+        return data[8:], int.from_bytes(data[:8], "big")
 
     def save(self, key: bytes, data: bytes | None, time: int) -> None:
         """Set a row; None deletes it. The changelog record has the row's time."""
         if data is not None and self.timed:
-            data = with_time(data, time)
-        self._rows.put(key, data, checked_time(time))
+            self._rows.put(key, with_time(data, time), time)
+        else:
+            self._rows.put(key, data, checked_time(time))
 
     def load_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], list[int]]:
         """The same for many keys."""
