@@ -8,14 +8,17 @@ from typing import Any
 
 import lmdb
 import pytest
+from tests.state.bench import Bench
 from tests.state.damage import damage, data_of, page_of
+from tests.state.lives import COUNTS as LIVES
 from tests.state.store_bench import StoreBench
 from tests.state.test_bad_state import COUNTS, data_file, filled, reopen
 
 from tidegate import stores
 from tidegate.errors import StateError
 from tidegate.runtime.on_error import by_the_record
-from tidegate.state.environment import DAMAGED, ReadOnlyEnvironment
+from tidegate.state.environment import DAMAGED, ReadOnlyEnvironment, mark_damaged
+from tidegate.state.folders import take_unheld
 from tidegate.state.formats import window_suffix
 from tidegate.state.keys import stored_key
 
@@ -105,6 +108,27 @@ def test_a_damaged_entry_of_the_index_by_end_time_tombstones_no_other_row() -> N
         bench.commit()
         assert list(bench.store.all()) == [("adb", 50, 2)]
         assert len(bench.changelog()) == 1
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_folder_that_somebody_holds_is_copied_unless_it_is_marked(bench: Bench, marked: bool) -> None:
+    task = bench.start(LIVES)
+    for number in range(5):
+        task.put(LIVES, f"key-{number}", number)
+    task.commit()
+    folder = task.state.folder
+    task.close()
+    held = take_unheld(folder)
+    assert held is not None
+    if marked:
+        mark_damaged(folder)
+    try:
+        again = bench.start(LIVES)
+        assert again.state.folder != folder
+        assert bench.span(again, LIVES) == ((0, 5) if marked else (5, 5))
+        assert again.rows(LIVES) == bench.fold(LIVES)
+    finally:
+        held.release()
 
 
 def wrong_kind_of_page(folder: Path, row: bytes) -> None:

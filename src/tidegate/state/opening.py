@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.errors import StateError
+from tidegate.state.environment import (
+    DAMAGED,
+    Environment,
+    Metadata,
+    copy_environment,
+    is_open_here,
+)
 from tidegate.state.environment import FORMAT as METADATA_FORMAT
-from tidegate.state.environment import Environment, Metadata, copy_environment, is_open_here
 from tidegate.state.folders import TaskFolder, empty
 from tidegate.state.manager import StateManager
 from tidegate.state.protocol import RestoreListener
@@ -14,9 +20,11 @@ from tidegate.state.starts import reason_after_deaths
 
 
 def fill(folder: TaskFolder) -> None:
-    """Copy what a live holder in another process committed; what cannot be copied is restored. An
-    environment that this process holds must not be opened again, so it is restored too."""
+    """Copy what a live holder in another process committed; what is damaged or cannot be copied is restored.
+    An environment that this process holds must not be opened again, so it is restored too."""
     if folder.held is None or is_open_here(folder.held) or any(folder.path.iterdir()):
+        return
+    if (folder.held / DAMAGED).exists():
         return
     if not copy_environment(folder.held, folder.path):
         empty(folder)
