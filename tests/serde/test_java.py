@@ -84,3 +84,14 @@ def test_a_topic_keyed_by_java_longs_is_counted_where_its_keys_lie(batches: bool
         assert d.rows(counts) == dict.fromkeys(range(-6, 7), 2)
         sides = [{key for key, _ in part} for part in d.by_partition(counts)]
         assert sides == [{key for key, _ in part} for part in d.by_partition(events)]
+
+
+@each
+def test_spark_has_them_as_whole_numbers(serde: Serde[int], bits: int, form: str) -> None:
+    from pyspark.sql.types import LongType
+
+    from tidegate.spark.spark_types import part_of
+
+    assert bits
+    assert form
+    assert part_of(serde).type == LongType()
