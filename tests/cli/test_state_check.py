@@ -12,8 +12,15 @@ from typing import Any
 
 import pytest
 from tests.runtime.fleet import COUNTS, LINES, Fleet
-from tests.runtime.test_loud_rebuilds import numbers, remembering, warned
-from tests.state.damage import damage_metadata, damage_row, damage_so_that_readers_die
+from tests.runtime.test_loud_rebuilds import all_run, remembering, warned
+from tests.state.damage import (
+    damage,
+    damage_metadata,
+    damage_row,
+    damage_so_that_readers_die,
+    flip_end,
+    row_in,
+)
 from tests.state.faults import Failure, failing_at
 from tests.waiting import wait_for
 from typer.testing import CliRunner
@@ -121,6 +128,15 @@ def test_damaged_metadata_alone_is_an_error(fleet: Fleet) -> None:
     assert "not recognised" in text(fleet, "counts")
 
 
+def test_metadata_that_cannot_be_found_is_an_error_too(fleet: Fleet) -> None:
+    """The name of its database is damaged: that looked like a folder with nothing in it."""
+    for path in folders(fleet).values():
+        damage(path, b":meta", b":mexa")
+    found = check(fleet, code=1)
+    assert [one["store"] for one in found["damaged"]] == [None] * 3
+    assert text(fleet).count("not recognised: there are rows, but the state's metadata is missing") == 3
+
+
 def test_the_other_commands_answer_from_what_can_be_read_and_say_what_cannot(fleet: Fleet) -> None:
     damage_metadata(folders(fleet)[0])
     place = ["--state-dir", str(fleet.folder / "state")]
@@ -170,10 +186,11 @@ def test_a_repair_that_is_cut_off_leaves_a_folder_that_nobody_believes(fleet: Fl
 
 
 def test_beside_a_running_app_the_task_that_holds_the_folder_rebuilds_it(fleet: Fleet) -> None:
-    where = folders(fleet)
-    with fleet.running():
-        wait_for(lambda: numbers(fleet, "running") == 3)
-        damage_row(where[1], "counts", words_of(1)[0])
+    folder = folders(fleet)[1]
+    row = row_in(folder, "counts", words_of(1)[0])
+    with fleet.running() as (driver, _):
+        wait_for(lambda: all_run(driver))
+        flip_end(folder, row)
         command = [sys.executable, "-m", "tidegate", *arguments(fleet, "--repair", "--json")]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr + ran.stdout

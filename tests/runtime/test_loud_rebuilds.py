@@ -20,6 +20,7 @@ from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.partitioner import partition_for
 from tidegate.runtime import slot_job
+from tidegate.runtime.coordinator import Coordinator
 from tidegate.runtime.status import Failure, Numbers, Status, Warned, tell
 from tidegate.state.builder import OnGap
 from tidegate.state.environment import DAMAGED, mark_damaged
@@ -51,6 +52,11 @@ def warned(fleet: Fleet, code: str) -> list[str]:
 def numbers(fleet: Fleet, name: str) -> int:
     """The highest that any slot published of a number."""
     return max((getattr(one, name) for one in statuses(fleet) if isinstance(one, Numbers)), default=0)
+
+
+def all_run(driver: Coordinator) -> bool:
+    """Whether all tasks of the word count are at work in this run."""
+    return sum(one.running for one in driver.view.numbers.values()) == 6
 
 
 def counted(fleet: Fleet) -> None:
@@ -95,8 +101,8 @@ def test_a_folder_that_somebody_marked_is_rebuilt_by_the_slot_that_holds_it(
     fleet = open_fleet(wordcount)
     counted(fleet)
     folder = folder_of(fleet, "a")
-    with fleet.running():
-        wait_for(lambda: numbers(fleet, "running") == 3)
+    with fleet.running() as (driver, _):
+        wait_for(lambda: all_run(driver))
         mark_damaged(folder)
         wait_for(lambda: bool(warned(fleet, "store-rebuilt")))
         wait_for(lambda: not (folder / DAMAGED).exists())

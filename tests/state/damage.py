@@ -13,12 +13,20 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def damage_row(folder: Path, store: str, key: bytes) -> None:
     """Flip a bit of the value of a row, in each copy of its page."""
+    flip_end(folder, row_in(folder, store, key))
+
+
+def row_in(folder: Path, store: str, key: bytes) -> bytes:
+    """A row as it lies in the file. Not for a folder that this process holds."""
     with opened(folder) as environment:
         metadata = environment.metadata()
         assert metadata is not None
         value = rows_of(environment, metadata, store).get(key)
     assert value is not None, f"{store} has no row {key!r}"
-    row = stored_key(key, b"") + value
+    return stored_key(key, b"") + value
+
+
+def flip_end(folder: Path, row: bytes) -> None:
     damage(folder, row, row[:-1] + bytes([row[-1] ^ 1]))
 
 
