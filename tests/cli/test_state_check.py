@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples.stores.json_folder import JsonFolder
 from tests.runtime.fleet import COUNTS, LINES, Fleet
 from tests.runtime.test_loud_rebuilds import all_run, remembering, warned
 from tests.state.damage import (
@@ -250,20 +251,25 @@ def test_a_store_without_changelog_does_not_pass_for_complete_after_a_repair(
 def many_kinds() -> App:
     windows = stores.window("windows", int, size=1000, retention=5000)
     memory = stores.in_memory("memory", int)
+    own = stores.key_value("own", int).backed_by(JsonFolder)
 
     def keep(record: Record[str, str], ctx: Context[str, int]) -> None:
         kept = ctx.store(windows)
         count = (kept.get(record.value, 0) or 0) + 1
         kept.put(record.value, 0, count)
         ctx.store(memory).put(record.value, count)
+        assert (ctx.store(own).get(record.value) or 0) == count - 1
+        ctx.store(own).put(record.value, count)
         ctx.forward(Record(record.value, count, record.timestamp))
 
     app = App("kinds")
-    app.stream(LINES).process("keep", keep, stores=[windows, memory]).to(COUNTS)
+    app.stream(LINES).process("keep", keep, stores=[windows, memory, own]).to(COUNTS)
     return app
 
 
-def test_windows_are_rebuilt_with_their_index_and_memory_is_no_damage(log: SqliteLog, tmp_path: Path) -> None:
+def test_windows_are_rebuilt_with_their_index_and_what_lies_elsewhere_is_no_damage(
+    log: SqliteLog, tmp_path: Path
+) -> None:
     fleet = Fleet(log, tmp_path, many_kinds)
     fleet.connection.send(LINES, "k", "a", timestamp=100)
     fleet.catch_up(slots=1)
