@@ -161,6 +161,8 @@ def test_topics_that_only_look_like_a_control_topic_do_no_harm(log: SqliteLog) -
         log.create(TopicSpec(name, partitions, config))
         log.append(TopicPartition(name, 0), to_batch([Row(b"\xff", b"what", 1)]))
     log.append(TopicPartition("remote-control", 0), to_batch([Row(b"manifest/1", b"{}", 1)]))
+    log.create(TopicSpec("birth-control", 1, {"cleanup.policy": "compact"}))
+    log.append(TopicPartition("birth-control", 0), to_batch([Row(b"manifest/1", b"{}", 1)]))
     with Driver(counting("shop", "totals"), log=log) as driver:
         driver.send(IN, "ada", 1)
         driver.run()

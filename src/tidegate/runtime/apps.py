@@ -11,18 +11,23 @@ from tidegate import names
 from tidegate.errors import LogError
 from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
-from tidegate.log.reads import fold
+from tidegate.log.reads import fold, read_to_end
 from tidegate.runtime.control import bad_control, read_control
 from tidegate.topology.manifest import Manifest
-from tidegate.types import TopicPartition
+from tidegate.types import Offset, TopicPartition
 
 MANIFEST = "manifest/1"
+OURS = (b"attempt/", b"epoch/", b"manifest/", b"plan/", b"stage/", b"stop/")
+"""How all keys of a control topic begin."""
+OTHERS_SECONDS = 15.0
 _CONTROL = "-control"
 logger = logging.getLogger("tidegate")
 
 
 def manifests(log: Log) -> Iterator[Manifest]:
-    """Of each app that ever ran here, by its id. A topic that only has such a name is passed over."""
+    """Of each app that ever ran here, by its id. A topic that only has such a name is passed over: the first
+    record that is not ours ends the reading of it, and one that hides all its records is not waited for long.
+    """
     return Manifests(log).all()
 
 
@@ -43,7 +48,7 @@ class Manifests:
             written = info.uid, self._end(topic)
             seen, manifest = before.get(topic, (None, None))
             if seen != written:
-                manifest = self._read(topic)
+                manifest = self._read(topic, info.starts[0])
             self._known[topic] = written, manifest
             if manifest is not None:
                 yield manifest
@@ -58,15 +63,29 @@ class Manifests:
                 raise
             return -1
 
-    def _read(self, topic: str) -> Manifest | None:
+    def _read(self, topic: str, start: int) -> Manifest | None:
         try:
-            manifest = find_manifest(self._log, topic.removesuffix(_CONTROL))
+            manifest = _read_other(self._log, TopicPartition(topic, 0), start)
         except LogError as error:
-            if error.code != "bad-control":
+            if error.code not in ("bad-control", "end-not-reached", "no-such-topic"):
                 raise
-            logger.warning("%s", error)
+            if error.code != "no-such-topic":
+                logger.warning("topic %s is not the control topic of an app: %s", topic, error)
             return None
         return manifest if manifest is not None and names.control(manifest.app) == topic else None
+
+
+def _read_other(log: Log, partition: TopicPartition, start: int) -> Manifest | None:
+    """The manifest in a topic that may be somebody else's, and large. The broker ends a transaction of ours
+    long before the patience does."""
+    raw: bytes | None = None
+    for fetched in read_to_end(log, {partition: Offset(start)}, patience=OTHERS_SECONDS):
+        keys, values = (fetched.batch.column(name).to_pylist() for name in ("key", "value"))
+        for key, value in zip(keys, values, strict=True):
+            if key is None or not key.startswith(OURS):
+                raise bad_control(f"a record with the key {key!r:.50}")
+            raw = value if key == MANIFEST.encode() else raw
+    return _decoded(raw)
 
 
 def find_manifest(log: Log, app: str) -> Manifest | None:
