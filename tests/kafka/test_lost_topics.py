@@ -1,5 +1,4 @@
-"""What `tests/runtime/test_lost_topics.py` shows for the embedded log, on a broker; and what Kafka Streams leaves
-there."""
+"""The stories of `tests/runtime/lost_topics.py` on a broker, and what a Kafka Streams app leaves there."""
 
 from __future__ import annotations
 

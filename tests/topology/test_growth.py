@@ -38,6 +38,10 @@ def gating(app: App) -> None:
     app.stream(IN).gate("door").to(OUT)
 
 
+def declaring(app: App) -> None:
+    app.stream(Topic("in", str, partitions=3)).to(OUT)
+
+
 def beside_an_internal_topic(app: App) -> None:
     app.stream(MORE).repartition("moved").merge(app.stream(IN)).to(OUT)
 
@@ -91,6 +95,7 @@ def test_nothing_changes_where_nothing_grew() -> None:
         (merging, {"in": 5, "more": 4}, "'more'"),
         (beside_an_internal_topic, {"in": 5}, "'growing-moved-repartition'"),
         (passing, {"in": 2}, "gone"),
+        (declaring, {"in": 5}, "declares it with 3"),
         (passing, {"out": 5}, "output"),
     ],
 )

@@ -39,15 +39,18 @@ SHOWN = 3
 """How many topics an error names."""
 
 
-def check_first_start(log: Log, topology: Topology) -> None:
+def check_first_start(log: Log, topology: Topology) -> Manifest | None:
     """Raise for what keeps an app from its first start here: `name-taken`, `control-missing`,
-    `state-without-positions`. Writes nothing. Nothing is asked of an app that ran here before."""
-    if shown_manifest(log, topology.app) is not None:
-        return
+    `state-without-positions`. Writes nothing. Of an app that ran here before nothing is asked; returns its
+    manifest."""
+    known = shown_manifest(log, topology.app)
+    if known is not None:
+        return known
     mine = of_topology(topology)
     found = _taken(log, mine) or _left_behind(log, mine)
     if found is not None and find_manifest(log, topology.app) is None:  # else another start of it was quicker
         raise found
+    return None
 
 
 def check_no_state(log: Log, mine: Belongings) -> None:
@@ -66,12 +69,13 @@ def check_no_state(log: Log, mine: Belongings) -> None:
         )
 
 
-def settle_manifest(topology: Topology, log: Log, partitions: Mapping[str, int], clock: Clock) -> Manifest:
-    """The manifest of generation 1: written at the first start, compared at every later one. Only the
-    partition counts of sources change in it: see `growth`."""
+def settle_manifest(
+    topology: Topology, log: Log, partitions: Mapping[str, int], clock: Clock, known: Manifest | None
+) -> Manifest:
+    """The manifest of generation 1: written at the first start, compared at every later one with the `known`
+    one. Only the partition counts of sources change in it: see `growth`."""
     app = topology.app
     log.create(control_topic(app))
-    known = shown_manifest(log, app)
     made = make_manifest(topology, partitions, settled=known.internal_partitions if known else None)
     made = msgspec.json.decode(msgspec.json.encode(made), type=Manifest)
     found = grown(topology, known or _first_manifest(log, made, clock), partitions)
@@ -87,13 +91,11 @@ def settle_manifest(topology: Topology, log: Log, partitions: Mapping[str, int],
     return found
 
 
-def check_partitions(topology: Topology, log: Log) -> None:
+def check_partitions(topology: Topology, log: Log, known: Manifest) -> None:
     """Raise ConfigError `partitions-changed` if topics of an app that ran here have other partitions now, and
     they cannot be taken in."""
-    known = shown_manifest(log, topology.app)
-    if known is not None:
-        infos = (find_topic(log, topic) for topic in {**known.sources, **known.sinks})
-        grown(topology, known, {info.name: info.partitions for info in infos if info is not None})
+    infos = (find_topic(log, topic) for topic in {**known.sources, **known.sinks})
+    grown(topology, known, {info.name: info.partitions for info in infos if info is not None})
 
 
 def write_manifest(writer: Writer, manifest: Manifest, now: int) -> None:

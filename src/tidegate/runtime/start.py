@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +40,8 @@ from tidegate.types import TopicPartition
 
 SMALL_BATCH = 100
 """Where a count costs the same either way: a whole batch takes about 1.5 ms however few records it has."""
+ASKING_THREADS = 8
+"""Each question takes the log some milliseconds, and there may be many topics."""
 REPARTITION_CONFIG = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -101,20 +104,24 @@ class Run:
 
     def plan(self, claim: Claim, given: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str]) -> Plan:
         """Step 5 of a takeover: the plan, and with it first positions where there are none."""
-        topics = {topic: self.log.describe(topic).uid for topic in self._checked_topics()}
+        topics = self._uids(self._checked_topics())
         self._check_uids(claim.before, topics)
         append_first_positions(self, claim.writer, claim.before)
         return claim.write_plan(given, hosts, self.stages(), topics, self.setting.clock.now())
 
     def check_topics(self, plan: Plan) -> None:
         """Raise LogError `topic-recreated` for a source that is another one than the plan was made for."""
-        self._check_uids(plan, {topic: self.log.describe(topic).uid for topic in self.manifest.sources})
+        self._check_uids(plan, self._uids(self.manifest.sources))
 
     def _checked_topics(self) -> list[str]:
         """Those that positions speak of: they mean nothing in another topic of the same name."""
         manifest = self.manifest
         changelogs = [store.changelog for store in manifest.stores.values() if store.changelog]
         return [*manifest.sources, *manifest.internal.values(), *changelogs]
+
+    def _uids(self, topics: Iterable[str]) -> dict[str, str]:
+        with ThreadPoolExecutor(ASKING_THREADS) as pool:
+            return {info.name: info.uid for info in pool.map(self.log.describe, topics)}
 
     def _check_uids(self, plan: Plan, uids: Mapping[str, str]) -> None:
         for topic, uid in plan.topics.items():
@@ -232,8 +239,9 @@ def prepare(
 ) -> Run:
     """Build the app, and create or check everything that it needs in the log."""
     topology = app.build()
-    check_first_start(log, topology)
-    check_partitions(topology, log)
+    known = check_first_start(log, topology)
+    if known is not None:
+        check_partitions(topology, log, known)
     if not create_sources:
         check_sources(log, topology)
     infos = _declared_topics(topology, log, partitions)
@@ -241,7 +249,7 @@ def prepare(
         if node.topic is not None and node.kind in SOURCES:
             check_event_times(infos[node.topic.name])
     counts_of_topics = {name: info.partitions for name, info in infos.items()}
-    manifest = settle_manifest(topology, log, counts_of_topics, clock)
+    manifest = settle_manifest(topology, log, counts_of_topics, clock, known)
     counts = partition_counts(topology, counts_of_topics, manifest.internal_partitions)
     largest = max(info.setting("max.message.bytes") for info in infos.values())
     for name, topic in manifest.internal.items():

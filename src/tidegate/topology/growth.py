@@ -42,7 +42,7 @@ def grown(topology: Topology, manifest: Manifest, partitions: Mapping[str, int])
 
 
 def _refusal(topology: Topology, manifest: Manifest, topic: str, counts: Mapping[str, int]) -> str:
-    """Why tasks for added partitions cannot be; empty if they can."""
+    """Why there cannot be tasks for added partitions; empty if there can."""
     if topic in manifest.sinks:
         return "the keys of an output have moved"
     if counts[topic] < manifest.sources[topic]:
@@ -51,6 +51,10 @@ def _refusal(topology: Topology, manifest: Manifest, topic: str, counts: Mapping
         inputs = _inputs(topology, manifest, sub, counts)
         if topic not in inputs:
             continue
+        read = (topology.nodes[number].topic for number in sub.inputs)
+        asked = next((one.partitions for one in read if one is not None and one.name == topic), None)
+        if asked is not None and asked != counts[topic]:
+            return f"the app declares it with {asked}"
         stores = [store.name for node in sub.nodes for store in topology.nodes[node].stores]
         if stores:
             return f"its keys have moved away from their rows in the store {stores[0]!r}"
