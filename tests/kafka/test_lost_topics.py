@@ -26,8 +26,12 @@ def test_a_start_after_a_loss(fleet: Fleet, story: Story) -> None:
 
 def migrated() -> App:
     """The same app under a new id."""
+
+    def words(line: str) -> list[str]:
+        return line.split()
+
     app = App("wordcount-2")
-    app.stream(LINES).flat_map(str.split).group_by("by-word", str).count("counts").to(COUNTS)
+    app.stream(LINES).flat_map(words).group_by("by-word", str).count("counts").to(COUNTS)
     return app
 
 
