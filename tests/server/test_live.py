@@ -87,6 +87,7 @@ def test_a_stream_that_broke_off_goes_on_behind_its_last_event(serve: Serve, con
     connection.send(EVENTS, "bob", *range(100, 200))
     seen: list[int] = []
     last: str | None = None
+    turn = 0
     for turn in itertools.count():
         found = taken(clients[turn % 2], START, min((1, 7, 50)[turn % 3], 200 - len(seen)), last)
         seen += values(found)

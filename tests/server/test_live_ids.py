@@ -60,6 +60,7 @@ def chunks(answer: Any, cut: int | None = None) -> Iterator[bytes]:
 
 @pytest.mark.usefixtures("filled")
 def test_ids_are_a_small_part_of_a_stream_over_many_partitions(client: Client) -> None:
+    data, found = b"", whole(b"")
     with client.stream("GET", PATH) as answer:
         for data in chunks(answer):
             found = whole(data)
@@ -76,6 +77,7 @@ def test_a_stream_that_is_cut_within_an_event_goes_on_without_loss_or_repetition
     clients = [serve(), serve()]
     seen: list[tuple[int, int]] = []
     last: str | None = None
+    data, turn = b"", 0
     for turn in range(100):
         headers = {} if last is None else {"Last-Event-ID": last}
         cut = 60_000 + 7_001 * turn
@@ -96,6 +98,7 @@ def test_a_stream_that_is_cut_within_an_event_goes_on_without_loss_or_repetition
 
 def test_records_that_come_one_by_one_share_ids_that_are_long(client: Client, log: SqliteLog) -> None:
     ended = threading.Event()
+    found, seconds = whole(b""), 0.0
 
     def send() -> None:
         number = 0

@@ -42,7 +42,8 @@ class SlotSeen:
 
     def tasks(self, now: float, planned: int) -> dict[str, int]:
         """How many of its stream tasks are in which state."""
-        state, counts = self.state(now), dict.fromkeys(STATES, 0)
+        state = self.state(now)
+        counts: dict[str, int] = dict.fromkeys(STATES, 0)
         if state in ("running", "restoring") and self.numbers is not None:
             counts |= {"running": self.numbers.running, "restoring": self.numbers.restoring}
         else:
