@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tidegate import App, TableTopic
 from tidegate.dsl.stream import Stream
@@ -107,6 +107,8 @@ def self_join_counted(table: Table[str, str]) -> Table[str, int]:
     return counted(table.join(table.map(exclaimed), pair))
 
 
+Add = Callable[[str, str], str]
+
 TOPOLOGIES: dict[str, Callable[[Inputs], Any]] = {
     "stream map": lambda i: i.stream().map(shout),
     "stream filter": lambda i: i.stream().filter(plain),
@@ -120,7 +122,9 @@ TOPOLOGIES: dict[str, Callable[[Inputs], Any]] = {
     "reduce": lambda i: i.stream().reduce("made", appended),
     "reduce to nothing": lambda i: i.stream().reduce("made", appended_or_none),
     "aggregate": lambda i: i.stream().aggregate("made", str, appended),
-    "aggregate to nothing": lambda i: i.stream().aggregate("made", str, appended_or_none, value=str),
+    "aggregate to nothing": lambda i: i.stream().aggregate(
+        "made", str, cast("Add", appended_or_none), value=str
+    ),
     "group_by count": lambda i: _by_first(i.stream()).count("made"),
     "count, map": lambda i: i.stream().count("made").map(tenfold),
     "count, filter": lambda i: i.stream().count("made").filter(even),
