@@ -98,6 +98,7 @@ def without(admin: AdminClient, kind: ResourceType, operation: AclOperation = Ac
         kind, anything, ResourcePatternType.ANY, anything, anything, operation, AclPermissionType.ALLOW
     )
     assert admin.delete_acls([some])[some].result(30)
+    wait_for(lambda: not admin.describe_acls(some).result(30))  # the broker hears of it a moment later
 
 
 def opened(cluster: KafkaCluster, user: str) -> KafkaLog:

@@ -46,6 +46,8 @@ class Checker:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._expected = {partition: Expected() for partition in PARTITIONS}
+        self._taken: dict[int, int] = dict.fromkeys(PARTITIONS, 0)
+        """Input offsets: on Kafka marks of transactions lie between records."""
         self._read: dict[int, int] = dict.fromkeys(PARTITIONS, 0)
 
     def between(self, acked: dict[int, int]) -> None:
@@ -55,9 +57,11 @@ class Checker:
             before = len(expected.outputs)
             position = self._bench.position(partition)
             stands = position.sources["in"][partition]
-            assert stands >= max(acked.get(partition, 0), before), "I1: what was acknowledged is lost"
-            for record in read_input(self._bench, partition, before, stands):
+            taken = self._taken[partition]
+            assert stands >= max(acked.get(partition, 0), taken), "I1: what was acknowledged is lost"
+            for record in read_input(self._bench, partition, taken, stands):
                 expected.take(record)
+            self._taken[partition] = stands
             found = self._bench.read(TopicPartition(OUT, partition), self._read[partition])
             outputs = [(row.key, row.value) for row in found]
             assert outputs == expected.outputs[before:], "I1 to I4: each effect once, in order, and no other"

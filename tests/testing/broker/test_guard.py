@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+
+from tests.waiting import wait_for
 
 from tidegate.testing.broker.guard import GuardedProcess
 from tidegate.testing.broker.program import Program
@@ -38,6 +41,22 @@ def test_it_is_killed_when_its_parent_is() -> None:
             break
         time.sleep(0.05)
     assert all(ended(pid) for pid in pids)
+
+
+def test_a_signal_that_ends_us_while_it_is_started_leaves_nothing() -> None:
+    program = (
+        "import signal, subprocess, sys; from tidegate.testing.broker.guard import GuardedProcess\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        "command = ['sh', '-c', 'echo $$; kill -TERM $PPID; exec sleep 60']\n"
+        "held = GuardedProcess(command, stdout=sys.stdout.fileno(), stderr=subprocess.DEVNULL)\n"
+        "signal.pause()"
+    )
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+            assert parent.stdout
+            pid = int(parent.stdout.readline())
+            assert parent.wait(30) == 3
+        wait_for(partial(ended, pid))
 
 
 def test_the_guard_ends_when_the_process_does() -> None:

@@ -8,9 +8,12 @@ a number used anew is never hit; it ends by itself when the process has ended.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -39,17 +42,18 @@ class GuardedProcess:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-        )
-        self.pid = self._process.pid
-        self._guard = _guard_of(self._process)
+        with _signals_wait():
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+            )
+            self.pid = self._process.pid
+            self._guard = _guard_of(self._process)
 
     @property
     def running(self) -> bool:
@@ -68,6 +72,28 @@ class GuardedProcess:
             self._guard.stdout.close()
         self._guard.wait()
         return code
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Handle signals that end us when the process has its guard: a handler that raised before, within Popen
+    or behind it, would leave a process that nobody knows."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _frame: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for one in came:
+            signal.raise_signal(one)
 
 
 def _guard_of(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:

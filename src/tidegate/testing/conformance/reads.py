@@ -158,10 +158,12 @@ class ReadConformance:
 
     def test_a_table_is_folded_at_an_offset(self, bench: LogBench) -> None:
         log = bench.open()
-        kept = {"cleanup_policy": "compact", "min_compaction_lag_ms": str(3600 * 1000)}
-        partition = TopicPartition(make(log, **kept), 0)  # a log that compacted at once would have no past
+        lag = str(3600 * 1000)  # a log that compacted at once would have no past
+        partition = TopicPartition(make(log, cleanup_policy="compact", min_compaction_lag_ms=lag), 0)
         now = int(time.time() * 1000)
-        log.append(partition, to_batch([row(b"a", b"1", now), row(b"b", b"2", now + 1), row(b"a", None, now)]))
+        log.append(
+            partition, to_batch([row(b"a", b"1", now), row(b"b", b"2", now + 1), row(b"a", None, now)])
+        )
         log.append(partition, to_batch([row(b"a", b"3", now + 2)]))
         assert fold(log, partition, 2) == {b"a": (b"1", now), b"b": (b"2", now + 1)}
         assert fold(log, partition, 3) == {b"b": (b"2", now + 1)}
