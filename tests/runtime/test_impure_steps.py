@@ -4,9 +4,14 @@ that each is used before the next is made, as record by record."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 from msgspec import Struct
@@ -16,6 +21,7 @@ from tidegate.clock import ManualClock
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.start import prepare
+from tidegate.runtime.unchangeable import unchangeable
 from tidegate.testing.driver import Driver
 
 IN = Topic("in", str)
@@ -52,6 +58,45 @@ def fixed(_: str) -> Fixed:
     return FIXED
 
 
+class Box:
+    """Has a hash, as any class, and can be changed all the same."""
+
+    text = ""
+
+
+@dataclass(eq=False)
+class Boxed:
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Frozen, but what it holds is not."""
+
+    words: Any
+
+
+def reusing(one: Any) -> Callable[[str], Any]:
+    def use(line: str) -> Any:
+        one.text = line
+        return one
+
+    return use
+
+
+def reusing_what_it_holds(holder: Any) -> Callable[[str], Any]:
+    def use(line: str) -> Any:
+        (holder.words if isinstance(holder, Holder) else holder[0]).text = line
+        return holder
+
+    return use
+
+
+def unboxed(one: Any) -> list[str]:
+    found = one.words if isinstance(one, Holder) else one[0] if isinstance(one, tuple) else one
+    return [found.text]
+
+
 SHAPES: dict[str, tuple[Callable[[App], Any], Any, list[list[str]]]] = {
     "a generator that grows its list": (
         lambda app: app.stream(IN).flat_map(prefixes).to(LISTS),
@@ -68,7 +113,77 @@ SHAPES: dict[str, tuple[Callable[[App], Any], Any, list[list[str]]]] = {
         ROWS,
         [["a", "b"], ["a", "b", "c", "d", "e"]],
     ),
+    "a map that reuses an object of a class": (
+        lambda app: app.stream(IN).map(reusing(Box())).map(unboxed).to(LISTS),
+        LISTS,
+        [["a b"], ["c d e"]],
+    ),
+    "a map that reuses a dataclass without eq": (
+        lambda app: app.stream(IN).map(reusing(Boxed())).map(unboxed).to(LISTS),
+        LISTS,
+        [["a b"], ["c d e"]],
+    ),
+    "a map that reuses what a tuple holds": (
+        lambda app: app.stream(IN).map(reusing_what_it_holds((Box(),))).map(unboxed).to(LISTS),
+        LISTS,
+        [["a b"], ["c d e"]],
+    ),
+    "a map that reuses what a frozen dataclass holds": (
+        lambda app: app.stream(IN).map(reusing_what_it_holds(Holder(Box()))).map(unboxed).to(LISTS),
+        LISTS,
+        [["a b"], ["c d e"]],
+    ),
 }
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Pair(NamedTuple):
+    one: str
+    two: int
+
+
+class FromFrozen(Holder):
+    """Inherits from a frozen dataclass, and can get attributes."""
+
+
+class LooseTuple(tuple[str, ...]):  # noqa: SLOT001 - this is the point
+    """So can this."""
+
+
+class Loose(Struct):
+    text: str
+
+
+@pytest.mark.parametrize(
+    ("value", "stays"),
+    [
+        (None, True),
+        (Decimal("1.5"), True),
+        (datetime(2026, 1, 1, tzinfo=UTC), True),
+        (UUID(int=7), True),
+        (Colour.RED, True),
+        (("a", (1, None)), True),
+        (Pair("a", 1), True),
+        (frozenset({1}), True),
+        (FIXED, True),
+        (Holder("a"), True),
+        (("a", ["b"]), False),
+        ([], False),
+        ({}, False),
+        (Box(), False),
+        (Boxed(), False),
+        (Holder([]), False),
+        (FromFrozen("a"), False),
+        (LooseTuple("ab"), False),
+        (Loose("a"), False),
+        (Box, False),
+    ],
+)
+def test_only_what_cannot_change_may_come_twice_in_a_batch(value: Any, stays: bool) -> None:
+    assert unchangeable(value) is stays
 
 
 @pytest.mark.parametrize("batches", [True, False], ids=["whole batches", "record by record"])

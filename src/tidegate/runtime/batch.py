@@ -18,6 +18,7 @@ from tidegate.runtime.batch_aggregate import aggregate
 from tidegate.runtime.change import Change
 from tidegate.runtime.columns import Changes, Columns, Keys
 from tidegate.runtime.null_values import NullValues
+from tidegate.runtime.unchangeable import PLAIN_TYPES, unchangeable
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.node import INTERNAL, Kind, Node
@@ -36,7 +37,6 @@ KINDS = (
 )
 
 Step = Callable[[Columns], Columns]
-_PLAIN_TYPES = {int, str, bytes, bool, float, type(None)}
 
 
 class BatchHost(Protocol):
@@ -94,23 +94,14 @@ class OneObjectForMany(Exception):  # noqa: N818 - no failure: the batch is run 
 
 def _each_its_own(values: list[Any]) -> list[Any]:
     """The values, unless one that can be changed comes twice."""
-    if set(map(type, values)) <= _PLAIN_TYPES or len(set(map(id, values))) == len(values):
+    if set(map(type, values)) <= PLAIN_TYPES or len(set(map(id, values))) == len(values):
         return values
-    seen: set[int] = set()
+    comes: dict[int, int] = {}
     for value in values:
-        if id(value) in seen and not _hashable(value):
+        comes[id(value)] = times = comes.get(id(value), 0) + 1
+        if times == 2 and not unchangeable(value):
             raise OneObjectForMany
-        seen.add(id(value))
     return values
-
-
-def _hashable(value: Any) -> bool:
-    """What Python takes for a key does not change: frozen Structs of plain values, tuples, enums."""
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _map(function: Callable[..., Any]) -> Step:
@@ -136,7 +127,7 @@ def _filter(function: Callable[..., Any]) -> Step:
 
 def _select_key(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        keys = [function(value) for value in columns.listed()]
+        keys = _each_its_own([function(value) for value in columns.listed()])
         return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
 
     return step

@@ -42,9 +42,9 @@ def aggregate(node: Node, host: StoreHost, *, wants_old: bool) -> Callable[[Colu
         if counting:
             changes, newest = _counted(kept, found, groups)
         elif kept.plain is not None:
-            changes, newest = _folded_plain(kept, found, groups, columns, step)
+            changes, newest = _folded_plain(kept, keys, found, groups, columns, step)
         else:
-            changes, newest = _folded(kept, found, groups, columns, step, wants_old=wants_old)
+            changes, newest = _folded(kept, keys, found, groups, columns, step, wants_old=wants_old)
         at = _times(columns, groups, times, changes.new) if kept.timed else columns.timestamps
         kept.save_many(keys, newest, at.take(groups.last).to_pylist())
         return replace(columns, values=changes, timestamps=at)
@@ -93,12 +93,14 @@ def _counted(kept: KeptRows, found: list[bytes | None], groups: Groups) -> tuple
 
 def _folded_plain(
     kept: KeptRows,
+    keys: list[bytes],
     found: list[bytes | None],
     groups: Groups,
     columns: Columns,
     step: Callable[[Any, Any], Any],
 ) -> tuple[Changes, list[bytes | None]]:
-    """Of values that nobody can change, and that have one form."""
+    """Of values that nobody can change, and that have one form. What would not be stored fails here too if a
+    later row of its key replaces it."""
     newest, olds, news, plain = kept.read_many(found), [], [], kept.plain
     for group, value in zip(groups.group.to_pylist(), columns.listed(), strict=True):
         olds.append(newest[group])
@@ -107,11 +109,13 @@ def _folded_plain(
             new = kept.read(kept.written(new))
         newest[group] = new
         news.append(new)
+    kept.check_plain(keys, groups.group, news)
     return Changes(olds, news), kept.written_many(newest)
 
 
 def _folded(
     kept: KeptRows,
+    keys: list[bytes],
     found: list[bytes | None],
     groups: Groups,
     columns: Columns,
@@ -128,6 +132,7 @@ def _folded(
         newest[group] = after = written(step(read(before), value))
         olds.append(before)
         news.append(after)
+    kept.check_sizes(keys, groups.group, news)
     return Changes(kept.read_many(olds) if wants_old else olds, kept.read_many(news)), newest
 
 

@@ -15,6 +15,8 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from tidegate.runtime.step import Chain
 from tidegate.serde.java import JavaLong
 from tidegate.serde.plain import PLAIN
@@ -24,6 +26,7 @@ from tidegate.state.formats import checked_time, time_of, with_time
 from tidegate.topology.node import Kind, Node
 
 NO_TIME = -1
+TIME_BYTES = 8
 _PLAIN_TYPES = (int, str, bytes, bool)
 
 
@@ -68,6 +71,30 @@ class KeptRows:
             each = zip(rows, times, strict=True)
             rows = [None if data is None else with_time(data, time) for data, time in each]
         self._rows.put_many(keys, rows, [checked_time(time) for time in times])
+
+    def check_plain(self, keys: Sequence[bytes], group: pa.Array[Any], values: Sequence[Any]) -> None:
+        """Raise if one of these values of `plain`, or None, would not be stored. `group` is the place of each
+        one's key."""
+        there = [value for value in values if value is not None]
+        if self.plain is int and there:
+            limits = self.written_many([min(there), max(there)])
+            if self._fits(keys, limits):
+                return
+        if there and self.plain is not bool:
+            self.check_sizes(keys, group, self.written_many(values))
+
+    def check_sizes(self, keys: Sequence[bytes], group: pa.Array[Any], rows: Sequence[bytes | None]) -> None:
+        """Raise if one of these rows is too large for its store."""
+        if self._fits(keys, rows):
+            return
+        for number, row in zip(group.to_pylist(), rows, strict=True):
+            if not self._fits([keys[number]], [row]):
+                raise self._rows.too_large(len(keys[number]) + len(row or b""))
+
+    def _fits(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> bool:
+        """Whether the longest key with the longest row does."""
+        longest = max((len(row) for row in rows if row is not None), default=0)
+        return max(map(len, keys)) + longest + (TIME_BYTES if self.timed else 0) <= self._rows.largest
 
     # --- values ---------------------------------------------------------------------------------------
 

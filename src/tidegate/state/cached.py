@@ -48,7 +48,7 @@ class CachedStore:
         """Set a row; None deletes it."""
         size = len(key) if value is None else len(key) + len(value)
         if size > self.largest:
-            raise self._too_large(size)
+            raise self.too_large(size)
         changes = self._changes
         if self._undo is not None and self._before is None:
             self._undo.append((key, changes.get(key)))
@@ -66,7 +66,7 @@ class CachedStore:
         if max(map(len, keys), default=0) + max(map(len, there), default=0) > self.largest:
             largest = max(len(key) + len(value or b"") for key, value in zip(keys, values, strict=True))
             if largest > self.largest:
-                raise self._too_large(largest)
+                raise self.too_large(largest)
         changes = self._changes
         if self._undo is not None and self._before is None:
             self._before = dict(changes)
@@ -98,6 +98,14 @@ class CachedStore:
         mark: Callable[[str], StateError] | None = getattr(self.inner, "damaged", None)
         return mark(what) if mark is not None else StateError("corrupt-state", what, "restore the store")
 
+    def too_large(self, size: int) -> StateError:
+        """The error for a row that the changelog would refuse."""
+        return StateError(
+            "row-too-large",
+            f"a row of {size} bytes; the store's changelog takes at most {self.largest}",
+            "keep less in one row, or raise max.message.bytes by with_changelog",
+        )
+
     def forget(self) -> None:
         """The changes were applied, or are void."""
         self._changes = {}
@@ -128,13 +136,6 @@ class CachedStore:
         if undo or before is not None:
             self._keys.changed()
             self._writes += 1
-
-    def _too_large(self, size: int) -> StateError:
-        return StateError(
-            "row-too-large",
-            f"a row of {size} bytes; the store's changelog takes at most {self.largest}",
-            "keep less in one row, or raise max.message.bytes by with_changelog",
-        )
 
     def _merged(
         self,
