@@ -36,6 +36,9 @@ from tidegate.runtime.stage import Stage
 ROLE = "active"
 FENCING_THREADS = 16
 STOP_TRIES = 20
+WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
+"""What a driver writes and may have written already does no harm twice; what failed for one thread leaves the
+writer spent for all."""
 
 
 class Claim:
@@ -104,18 +107,27 @@ class Claim:
     def renew(self, log: Log, clock: Clock) -> Claim:
         """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced.
 
-        A writer that is refused may only have been idle for so long that the log forgot its id, so it is
-        regained first, once. Raises FencedError if another driver took over.
+        A writer that is refused may only have been idle for so long that the log forgot its id, and one that
+        is spent may have failed for a slot that was starting: so it is regained, once. Raises FencedError if
+        another driver took over, and if a commit that nobody confirmed turns out to have raised the epoch.
         """
         try:
-            epoch, before = _raise_epoch(log, self.app, self.writer, clock)
-        except FencedError:
+            epoch, before = _write_epoch(log, self.app, self.writer, clock)
+        except LogError as error:
+            if not may_regain(error):
+                raise
             self.regain(log)
-            epoch, before = _raise_epoch(log, self.app, self.writer, clock)
+            epoch, before = _write_epoch(log, self.app, self.writer, clock)
+        _settle(log, self.app, epoch, before)
         return Claim(self.app, self.generation, epoch, self.writer, before)
 
     def close(self) -> None:
         self.writer.close()
+
+
+def may_regain(error: LogError) -> bool:
+    """Whether a writer that is opened again may go on after this error."""
+    return isinstance(error, FencedError) or error.retryable or error.code in WRITTEN_AGAIN
 
 
 def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
@@ -123,24 +135,30 @@ def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
     reach("driver.1")
     writer = log.writer(names.driver_id(app, ROLE))
     try:
-        epoch, before = _raise_epoch(log, app, writer, clock)
+        epoch, before = _write_epoch(log, app, writer, clock)
+        _settle(log, app, epoch, before)
     except BaseException:
         writer.close()
         raise
     return Claim(app, generation, epoch, writer, before)
 
 
-def _raise_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int, Plan]:
+def _write_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int, Plan]:
+    """Step 2: the new epoch, and the plan found."""
     reach("driver.2")
     found = read_control(log, app)
     epoch = found.epoch(ROLE) + 1
     write_control(writer, app, {f"epoch/{ROLE}": Epoch(epoch)}, clock.now())
     writer.commit()
+    return epoch, found.plan(ROLE)
+
+
+def _settle(log: Log, app: str, epoch: int, before: Plan) -> None:
+    """Steps 3 and 4."""
     reach("driver.3")
     _read_back(log, app, epoch)
     reach("driver.4")
-    fence(log, found.plan(ROLE).writers)
-    return epoch, found.plan(ROLE)
+    fence(log, before.writers)
 
 
 def fence(log: Log, writers: Sequence[str]) -> None:

@@ -21,19 +21,17 @@ from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log
 from tidegate.runtime.assign import assign, saved
+from tidegate.runtime.control import read_control
 from tidegate.runtime.failures import lost
 from tidegate.runtime.order import SlotOrder
 from tidegate.runtime.stage import Stage
 from tidegate.runtime.start import Run
 from tidegate.runtime.status import Landing
-from tidegate.runtime.takeover import Claim, ask_to_stop
+from tidegate.runtime.takeover import ROLE, Claim, ask_to_stop, may_regain
 from tidegate.runtime.view import View
 
 TICK_SECONDS = 0.1
 CANCEL_SECONDS = 2.0
-WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
-"""An attempt that may be written already does no harm twice; what failed for another slot's thread leaves the
-writer spent for all."""
 
 
 class Launcher(Protocol):
@@ -122,8 +120,23 @@ class Term:
         given = self._given = assign([task for _, task in self._means.run.tasks()], landed)
         hosts = {slot: landing.host for slot, landing in landed.items()}
         with self._lock:
-            self._means.run.plan(self.claim, given, hosts)
+            self._write_plan(given, hosts)
         self._view.plans += 1
+
+    def _write_plan(self, given: Mapping[int, list[TaskId]], hosts: Mapping[int, str]) -> None:
+        """A writer that failed, perhaps for a slot that was starting, is regained, once. A plan that was
+        written without an answer is in force: slots may have begun to work."""
+        run, log = self._means.run, self._means.log
+        try:
+            run.plan(self.claim, given, hosts)
+        except FencedError:
+            raise
+        except LogError as error:
+            if not may_regain(error):
+                raise
+            self.claim.regain(log)
+            if read_control(log, run.manifest.app).plan(ROLE).epoch < self.claim.epoch:
+                run.plan(self.claim, given, hosts)
 
     def start_stages(self) -> None:
         for index, stage in enumerate(self._means.run.stages()):
@@ -231,8 +244,7 @@ class Term:
                 if lost:
                     raise
             except LogError as error:
-                again = error.retryable or error.code in WRITTEN_AGAIN
-                if not again or self._over.wait(self._means.patience.back_off_seconds):
+                if not may_regain(error) or self._over.wait(self._means.patience.back_off_seconds):
                     raise
             else:
                 return
