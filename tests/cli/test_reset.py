@@ -171,6 +171,30 @@ def test_a_run_that_takes_the_app_over_meanwhile_ends_the_reset(run: Run, fleet:
     assert names.control(APP) in fleet.log.names()
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_run_that_starts_while_the_question_is_on_screen_is_not_deleted(
+    run: Run, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    fleet.catch_up()
+    before = set(fleet.log.names())
+
+    def start_meanwhile(*_: object, **__: object) -> None:
+        send(fleet, 0, 20)
+        fleet.catch_up()
+
+    monkeypatch.setattr("tidegate.cli.reset._confirm", start_meanwhile)
+    if force:
+        run("reset", APP, "--force")
+        assert not OWN & set(fleet.log.names())
+        return
+    error = run("reset", APP, "--json", code=1).json["error"]
+    assert (error["code"], "nothing was deleted" in error["message"]) == ("app-running", True)
+    assert set(fleet.log.names()) == before
+    send(fleet, 20, 20)
+    fleet.catch_up()
+    assert fleet.counts() == expected(40)
+
+
 def test_a_reset_that_was_killed_can_be_run_again(run: Run, fleet: Fleet) -> None:
     fleet.catch_up()
     arrivals = 0

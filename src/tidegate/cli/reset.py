@@ -18,7 +18,7 @@ from tidegate.config import load_config
 from tidegate.errors import ConfigError
 from tidegate.log.protocol import Log
 from tidegate.runtime.apps import find_manifest
-from tidegate.runtime.reset import Reset, carry_out, end_run, held, holder, planned_reset
+from tidegate.runtime.reset import Reset, carry_out, end_run, held, holder, last_epoch, planned_reset
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
 
 WAIT_SECONDS = 30.0
@@ -54,13 +54,14 @@ def reset(
         if not json:
             _show(plan, folder)
         if not dry_run:
+            seen = None if force else last_epoch(found, mine.app)
             run = holder(found, mine.app, clock)
             if run is not None and not force:
                 raise held(mine.app, run)
             _confirm(mine.app, yes=yes, json=json)
             if run is not None:
                 end_run(found, mine.app, f"reset-{os.getpid()}", clock, WAIT_SECONDS)
-            carry_out(found, plan, clock)
+            carry_out(found, plan, clock, seen)
             shutil.rmtree(folder, ignore_errors=True)
     if json:
         shown = {"topics": plan.topics, "shared": plan.shared, "folder": str(folder)}

@@ -2,9 +2,10 @@
 
 1 find what belongs to the app; what another app calls its own too is left alone; 2 see that no run holds the
 app, or end the one that does: ask it to stop and wait for its slots; 3 take the app over, as a driver does:
-nobody who held a writer of its last plan can commit from here on; 4 delete its topics, the control topic
-last: a reset that is killed can be run again, and until then a start is refused by name. Before each topic
-the control topic is looked at: a run that takes the app over meanwhile ends the reset.
+nobody who held a writer of its last plan can commit from here on. Unless it is forced, the reset ends here if
+a run began after 2, while the question was on screen: no topic is deleted; 4 delete its topics, the control
+topic last: a reset that is killed can be run again, and until then a start is refused by name. Before each
+topic the control topic is looked at: a run that takes the app over meanwhile ends the reset.
 """
 
 from __future__ import annotations
@@ -115,13 +116,16 @@ def end_run(log: Log, app: str, who: str, clock: Clock, seconds: float) -> int:
     return len(ended)
 
 
-def carry_out(log: Log, reset: Reset, clock: Clock) -> None:
-    """Steps 3 and 4. Raises FencedError if a run took the app over meanwhile."""
+def carry_out(log: Log, reset: Reset, clock: Clock, seen: int | None = None) -> None:
+    """Steps 3 and 4. `seen` is the epoch that step 2 was about; None by force. Raises FencedError if a run
+    takes the app over meanwhile, and StateError `app-running` if one did since `seen`."""
     if names.control(reset.app) not in reset.topics:
         for topic in reset.topics:
             log.delete(topic)
         return
     with closing(take_over(log, reset.app, 1, clock)) as claim:
+        if seen is not None and claim.epoch != seen + 1:
+            raise _began(reset.app, claim.epoch - 1)
         for topic in reset.topics:
             reach("reset.4")
             newest = read_control(log, reset.app).epoch(ROLE)
@@ -142,6 +146,20 @@ def held(app: str, run: Holder) -> StateError:
         "app-running",
         f"app {app!r} is held by its run of epoch {run.epoch}, which {state}",
         f"end it: tidegate stop {app}; or stop and fence it first with: tidegate reset {app} --force",
+    )
+
+
+def last_epoch(log: Log, app: str) -> int:
+    """Of the newest run; 0 before the first, or without a control topic. Ask before `holder`."""
+    return read_control(log, app).epoch(ROLE) if find_topic(log, names.control(app)) is not None else 0
+
+
+def _began(app: str, epoch: int) -> StateError:
+    return StateError(
+        "app-running",
+        f"app {app!r} was started while the reset was waiting for an answer: nothing was deleted, and its run"
+        f" of epoch {epoch} was fenced",
+        f"start it again to go on; or end it first and run: tidegate reset {app}",
     )
 
 
