@@ -99,7 +99,7 @@ class TestAppend:
         self, cluster: MockCluster, appender: Appender, count: int
     ) -> None:
         appender.append(TOPIC, rows(1))
-        cluster.answer(PRODUCE, *[TWICE] * 3)
+        cluster.answer(PRODUCE, *[TWICE] * 9)
         error = refused(lambda: appender.append(TOPIC, rows(count)))
         assert error.code == "offset-unknown"
         assert error.retryable is (count > 1), "a single record is there, a transaction is not"
@@ -119,6 +119,14 @@ class TestAppend:
         """Nothing of a writer that was refused before its commit counts, so the records are sent again."""
         before = appender.append(TOPIC, rows(5))
         cluster.answer(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        assert appender.append(TOPIC, rows(5)) > before
+
+    def test_offsets_below_those_that_are_known_are_asked_for_again(
+        self, cluster: MockCluster, appender: Appender
+    ) -> None:
+        """As in a topic that was deleted and created again: a new writer knows none."""
+        before = appender.append(TOPIC, rows(5))
+        cluster.answer(PRODUCE, TWICE)
         assert appender.append(TOPIC, rows(5)) > before
 
     def test_an_append_that_the_broker_ends_is_aborted_by_name(
@@ -184,6 +192,25 @@ class TestFlush:
         again.append(TOPIC, rows(1))
         assert again.flush([TOPIC])[TOPIC] > known
         again.commit()
+
+
+class TestAbort:
+    """What is aborted leaves nothing to the next transaction."""
+
+    def test_records_that_were_not_sent_yet_do_not_fail_the_next_transaction(
+        self, open_writer: OpenWriter
+    ) -> None:
+        """librdkafka reports them as dropped, while it aborts."""
+        slow = {"linger.ms": 5000, "batch.num.messages": 10_000, "transaction.timeout.ms": 10_000}
+        writer = open_writer(**slow)
+        writer.append(TOPIC, rows(30))
+        writer.abort()
+        writer.append(TOPIC, rows(5))
+        first = writer.flush([TOPIC])[TOPIC]
+        writer.commit()
+        writer.append(TOPIC, rows(5))
+        assert writer.flush([TOPIC])[TOPIC] > first
+        writer.commit()
 
 
 class TestCommit:

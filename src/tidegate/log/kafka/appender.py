@@ -31,6 +31,7 @@ APPEND_SECONDS = 60.0
 NAP_SECONDS = 0.05
 DEFAULTS = {"linger.ms": 0, "delivery.timeout.ms": 30_000}
 WRITER_PREFIX = "tidegate.appends."
+_TRIED_AGAIN = ("fenced", "offset-unknown")
 
 
 class Appender:
@@ -115,13 +116,16 @@ class Appender:
     # --- several records ------------------------------------------------------------------------------
 
     def _append_all(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        """In one transaction. A writer that was refused before its commit has written nothing that counts:
-        its id may have expired since its last use, so a new one tries again, once."""
+        """In one transaction. A writer that failed before its commit has written nothing that counts: its id
+        may have expired since its last use, or the topic may have been created again, with offsets below
+        those that it knows. So a new one tries again, once."""
         with self._writing:
             try:
                 try:
                     writer, last = self._sent(partition, batch)
-                except FencedError:
+                except LogError as error:
+                    if error.code not in _TRIED_AGAIN:
+                        raise
                     writer, last = self._sent(partition, batch)
                 writer.commit()
             except FencedError as error:

@@ -245,8 +245,10 @@ class KafkaWriter:
         self._spend()
 
     def _begin_anew(self) -> None:
+        """Also without what was reported of records that an abort dropped."""
         self._status = Status.IDLE
-        self._touched = set()
+        self._touched, self._queued = set(), {}
+        self._refused, self._refused_by, self._misreported = None, "", None
 
     def _spend(self) -> None:
         self._status = Status.SPENT
