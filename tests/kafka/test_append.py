@@ -99,3 +99,15 @@ def test_the_mark_of_a_transaction_is_no_record_as_late(open_own: OpenLog) -> No
             connection.send(numbers, "k", second, 10 * second, timestamp=1000 * second)
         for since, expected in ((2000, [2, 20, 3, 30, 4, 40]), (2001, [3, 30, 4, 40]), (4001, [])):
             assert [record.value for record in connection.read(numbers, since=since)] == expected
+
+
+def test_a_topic_that_was_created_again_takes_records_at_once(open_own: OpenLog) -> None:
+    """The writer of earlier appends knows offsets that lie behind those of the new topic."""
+    log, partition = open_own(), TopicPartition("twice", 0)
+    log.create(TopicSpec("twice", 1))
+    log.append(partition, to_batch(noise(20, 10)))
+    log.delete("twice")
+    log.create(TopicSpec("twice", 1))
+    last = log.append(partition, to_batch(noise(5, 10)))
+    found = read_all(log, partition)
+    assert (len(found), found[-1].offset) == (5, last)
