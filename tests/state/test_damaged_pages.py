@@ -88,7 +88,34 @@ def test_a_page_that_cannot_be_read_is_no_records_fault(call: str) -> None:
         assert dict(bench.store.all()) == rows
 
 
-def test_a_damaged_entry_of_the_index_by_end_time_tombstones_no_other_row() -> None:
+@pytest.mark.parametrize(
+    ("call", "row"), [("apply", b"key-1000\x00\x00"), ("clear", b"key-0\x00\x00"), ("commit", b'{"app":')]
+)
+def test_a_page_that_cannot_be_read_when_it_is_written_to_is_rebuilt_too(call: str, row: bytes) -> None:
+    """Else the task would be opened with the same page again and again."""
+    with StoreBench(COUNTS) as bench:
+        rows = filled(bench)
+        folder = data_file(bench).parent
+        wrong_kind_of_page(folder, row)
+        calls: dict[str, Any] = {
+            "apply": lambda: bench.state.inner("counts").apply([(b"key-1000", b"1")]),
+            "clear": lambda: bench.state.inner("counts").clear(),
+            "commit": bench.persist,
+        }
+        with pytest.raises(StateError) as error:
+            calls[call]()
+        assert error.value.code == "corrupt-state"
+        assert error.value.hint.startswith("nothing:")
+        assert (folder / DAMAGED).exists(), "over a crash too"
+        bench.state.drop()
+        assert reopen(bench).discarded == ["a damaged row was found in it"]
+        assert dict(bench.store.all()) == rows
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"adb" + window_suffix(0), b"ada" + b"\xff" * 12, b"ada" + b"\x7f" + b"\xff" * 11]
+)
+def test_a_damaged_entry_of_the_index_by_end_time_tombstones_no_other_row(garbage: bytes) -> None:
     with StoreBench(WINDOWS) as bench:
         for key in ("ada", "bob"):
             bench.store.put(key, 0, 1)
@@ -97,7 +124,7 @@ def test_a_damaged_entry_of_the_index_by_end_time_tombstones_no_other_row() -> N
         bench.state.drop()
         [path] = bench.folder.glob("home/*/data.mdb")
         place = stored_key(b"ada", window_suffix(0))
-        damage(path.parent, place + b"ada" + window_suffix(0), place + b"adb" + window_suffix(0))
+        damage(path.parent, place + b"ada" + window_suffix(0), place + garbage)
         bench.open()
         bench.state.moment.stream_time = 40
         with pytest.raises(StateError) as error:
@@ -133,7 +160,8 @@ def test_a_folder_that_somebody_holds_is_copied_unless_it_is_marked(bench: Bench
 
 def wrong_kind_of_page(folder: Path, row: bytes) -> None:
     """The page that holds a row has no flags any more."""
-    content = bytearray(data_of(folder))
-    for start in page_of(bytes(content), row):
-        content[start + 10 : start + 12] = b"\x00\x00"
-    (folder / "data.mdb").write_bytes(content)
+    pages = page_of(data_of(folder), row)
+    with (folder / "data.mdb").open("r+b") as file:
+        for start in pages:
+            file.seek(start + 10)
+            file.write(b"\x00\x00")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class Environment:
     def txn(self) -> Any:
         """The open write transaction."""
         if self._txn is None:
-            with in_our_words(self.folder):
+            with in_our_words(self.folder, self.damaged):
                 self._txn = self._env.begin(write=True)
                 self._thread = threading.get_ident()
         return self._txn
@@ -170,7 +170,7 @@ class Environment:
     def commit(self, metadata: Metadata) -> None:
         """Commit the rows with their metadata, synced."""
         self._check_thread()
-        with in_our_words(self.folder):
+        with in_our_words(self.folder, self.damaged):
             self.txn.put(_META_KEY, _sealed(msgspec.json.encode(metadata)), db=self._databases[_META_DB])
             txn, self._txn = self._txn, None
             self.turn += 1
@@ -317,10 +317,12 @@ def copy_environment(source: Path, target: Path) -> bool:
 
 
 class in_our_words:  # noqa: N801 - reads as a statement
-    """LMDB's errors as ours. A class, not a generator: it stands on the path of every commit."""
+    """LMDB's errors as ours; `damaged` is called for a page that cannot be read, and returns the hint.
+    A class, not a generator: it stands on the path of every commit."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, damaged: Callable[[], str] | None = None) -> None:
         self._folder = folder
+        self._damaged = damaged
 
     def __enter__(self) -> None:
         return None
@@ -328,7 +330,10 @@ class in_our_words:  # noqa: N801 - reads as a statement
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is None or not isinstance(error, lmdb.Error | OSError):
             return
-        raise translated(error, self._folder) from error
+        ours = translated(error, self._folder)
+        if self._damaged is not None and ours.code == "corrupt-state":
+            ours.hint = self._damaged()
+        raise ours from error
 
 
 def translated(error: BaseException, folder: Path) -> StateError:

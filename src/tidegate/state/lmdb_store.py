@@ -120,7 +120,7 @@ class LmdbStore:
             puts.append((stored, whole + crc32(stored + whole).to_bytes(4, "little")))
         puts.sort()
         size = sum(map(len, chain.from_iterable(puts))) + 16 * len(puts)
-        with in_our_words(self._environment.folder):
+        with in_our_words(self._environment.folder, self._environment.damaged):
             txn = self._environment.txn
             txn.cursor(db=self._database).putmulti(puts)
             for stored in deletes:
@@ -130,7 +130,7 @@ class LmdbStore:
         self._environment.touched(size)
 
     def clear(self) -> None:
-        with in_our_words(self._environment.folder):
+        with in_our_words(self._environment.folder, self._environment.damaged):
             self._environment.txn.drop(self._database, delete=False)
             if self._ends is not None:
                 self._environment.txn.drop(self._ends, delete=False)
@@ -145,18 +145,27 @@ class LmdbStore:
             for at, key in cursor.iternext() if cursor.first() else ():
                 if int.from_bytes(at[:8], "big") >= before or len(found) >= limit:
                     break
-                if len(key) < self._suffix or at != self._end_of(key).to_bytes(8, "big") + self._stored(key):
+                if len(key) < self._suffix or at != self._place_by_end(key):
                     raise self._damaged()
                 found.append(key)
         except lmdb.Error as error:
             raise self._unreadable(error) from error
+        except (OverflowError, struct.error) as error:  # a key of garbage has an end that no row can have
+            raise self._damaged() from error
         return found
 
+    def damaged(self, what: str) -> StateError:
+        """The error for rows that do not fit together. The folder is marked: it is rebuilt from the log."""
+        return StateError("corrupt-state", what, self._environment.damaged())
+
+    def _place_by_end(self, key: bytes) -> bytes:
+        assert self._end_of is not None  # noqa: S101 - asked of windows and sessions only
+        return self._end_of(key).to_bytes(8, "big") + self._stored(key)
+
     def _index(self, rows: dict[bytes, bytes | None]) -> None:
-        assert self._end_of is not None  # noqa: S101 - asked by the caller
         txn = self._environment.txn
         for key, value in rows.items():
-            at = self._end_of(key).to_bytes(8, "big") + self._stored(key)
+            at = self._place_by_end(key)
             if value is None:
                 txn.delete(at, db=self._ends)
             else:
@@ -226,8 +235,7 @@ class LmdbStore:
         ]
 
     def _damaged(self) -> StateError:
-        hint = self._environment.damaged()
-        return StateError("corrupt-state", f"a row of store {self._name!r} does not match its checksum", hint)
+        return self.damaged(f"a row of store {self._name!r} does not match its checksum")
 
     def _unreadable(self, error: lmdb.Error) -> StateError:
         """LMDB's error as ours: no record is at fault, so none may be skipped for it."""
