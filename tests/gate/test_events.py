@@ -347,3 +347,22 @@ def test_what_cannot_be_a_gate_is_said_at_its_line() -> None:
     twice.gate("door")
     with pytest.raises(TopologyError, match="door"):
         twice.gate("door")
+
+
+def test_a_gate_wide_pause_holds_events_of_the_empty_key_too() -> None:
+    """The totals lie in the status store under the empty key: they are no status of it."""
+    with Driver(gated(), partitions=1) as driver:
+        gate = driver.gate("door")
+        gate.pause_everyone()
+        driver.run()
+        driver.send(EVENTS, "", 1)
+        driver.send(EVENTS, "ada", 2)
+        driver.run()
+        assert driver.by_key(PASSED) == {}
+        assert len(gate.events("")) == 1
+        [empty] = [one for one in gate._gate.states() if one.key == b""]
+        for seen in (empty, gate._gate.key(b"")):
+            assert (seen.status, seen.paused, seen.held) == (None, True, True)
+        gate.resume_everyone()
+        driver.run()
+        assert driver.by_key(PASSED) == {"": [1], "ada": [2]}

@@ -94,7 +94,8 @@ class Gate:
     def key(self, key: bytes) -> KeyState:
         """What is known of one key."""
         number = self.commander.partition_of(key)
-        own, everyone = self._status_of(number, key), self._status_of(number, EVERYONE)
+        own = None if key == TOTALS else self._status_of(number, key)
+        everyone = self._status_of(number, EVERYONE)
         return self._state(key, own, self._waiting(number, key), everyone)
 
     def everyone(self) -> dict[int, InForce]:

@@ -289,7 +289,7 @@ class GateStep:
 
     def _known(self, key: bytes) -> Known:
         own = self._paused.get(key)
-        if own is None and self.everyone_paused:
+        if own is None and self.everyone_paused and key != TOTALS:
             own = self._status.get(key)
         return Known(own, self._everyone, key in self._buffer)
 

@@ -33,6 +33,7 @@ from tidegate.topology.belongings import Belongings, of_manifest, of_topology
 from tidegate.topology.graph import Topology
 from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, make_manifest
+from tidegate.topology.older import brought_up_to_date
 from tidegate.types import TopicPartition
 
 SHOWN = 3
@@ -73,12 +74,14 @@ def settle_manifest(
     topology: Topology, log: Log, partitions: Mapping[str, int], clock: Clock, known: Manifest | None
 ) -> Manifest:
     """The manifest of generation 1: written at the first start, compared at every later one with the `known`
-    one. Only the partition counts of sources change in it: see `growth`."""
+    one. Only the partition counts of sources change in it, see `growth`, and what an earlier version wrote
+    otherwise, see `older`."""
     app = topology.app
     log.create(control_topic(app))
     made = make_manifest(topology, partitions, settled=known.internal_partitions if known else None)
     made = msgspec.json.decode(msgspec.json.encode(made), type=Manifest)
-    found = grown(topology, known or _first_manifest(log, made, clock), partitions)
+    before = brought_up_to_date(topology, known or _first_manifest(log, made, clock), made)
+    found = grown(topology, before, partitions)
     if found != made:
         raise UpgradeError(
             "changed-app",
