@@ -228,6 +228,23 @@ def test_no_transaction_is_open_while_spark_computes(call: Call) -> None:
     assert call.written() == ["0", "1", "2"]
 
 
+def test_the_log_has_all_rows_before_the_mark_is_appended(kafka: Any) -> None:
+    """Others wait for the mark's transaction, so it is not held open while rows are sent."""
+    call = Call(LogPlace(kafka.url, kafka={"producer": {"linger.ms": 5000}}))
+    taken: dict[str, int] = {}
+
+    def look(point: str) -> None:
+        if point == "frames.6":
+            with call.opened() as log:
+                partitions = [TopicPartition(call.topic.name, number) for number in range(2)]
+                taken[point] = sum(log.ends(partitions, committed=False).values())
+
+    with installed(look):
+        call.attempt()
+    assert taken == {"frames.6": 2}
+    assert call.written() == ["one", "two"]
+
+
 def test_a_spool_gives_back_what_it_got_in_order_from_memory_and_from_a_file() -> None:
     places = [TopicPartition("words of ada", number % 3) for number in range(20)]
     batches = [

@@ -35,6 +35,8 @@ STALE_MS = 7 * 24 * 3600 * 1000
 """A call whose driver was killed leaves its marks behind; the next call that ends later than this takes
 them away, and so closes it."""
 FENCED_AT_ONCE = 8
+PATIENCE_SECONDS = 120.0
+"""Marks lie in open transactions of other tasks, which may take that long to commit on a slow log."""
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,7 +59,7 @@ def read_marks(log: Log) -> dict[Mark, Told]:
     """The marks of all that is committed: open your writer first, as `read_to_end` says."""
     found: dict[Mark, Told] = {}
     start = Offset(log.describe(MARKS.topic).starts[0])
-    for fetched in read_to_end(log, {MARKS: start}):
+    for fetched in read_to_end(log, {MARKS: start}, patience=PATIENCE_SECONDS):
         times, keys, values = (fetched.batch.column(number).to_pylist() for number in (1, 2, 3))
         for time, key, value in zip(times, keys, values, strict=True):
             mark = msgspec.json.decode(key, type=Mark)

@@ -4,8 +4,9 @@ Spark may run a task twice: when the first run was cut off after it had committe
 again. So each attempt does, in this order: 1 take all rows from Spark and keep them encoded (`spool`): no
 transaction is open while Spark computes; 2 mark that it has begun; 3 open its writer, which fences an older
 attempt of the same task; 4 read the marks, which lie in a topic of their own, to the end: if its call is not
-open it fails, if its task is marked as written it ends; 5 append the rows; 6 append the mark, in the same
-transaction; 7 commit.
+open it fails, if its task is marked as written it ends; 5 append the rows, and wait until the log has them:
+from 6 on others who read the marks wait for this transaction; 6 append the mark, in the same transaction;
+7 commit.
 
 A batch has a mark for each task of one call, taken away when the call ends (`marks` says in which order, so
 that an attempt which wakes up later writes nothing). A streaming query has one mark, with the last
@@ -234,6 +235,7 @@ def _write(
             reach("frames.5")
             for partition, batch in spool.batches():
                 opened.append(partition, batch)
+            opened.flush([])  # no offsets are asked for: other tasks may append to these partitions
             reach("frames.6")
             rows = [row_of(mark, str(number).encode(), clock.now())]
             if begun is not None:
