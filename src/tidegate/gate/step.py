@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from tidegate.errors import LogError, SerdeError, TidegateError
-from tidegate.gate.buffer import Buffer
+from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
 from tidegate.gate.decide import Event, Known, Outcome, Tick, Triggered, Wished, decide, is_held
 from tidegate.gate.formats import EVERYONE, TOTALS, Audit, Held, InForce, Totals, Trigger, Wish, decode
@@ -216,10 +216,21 @@ class GateStep:
             self._paused.pop(key, None)
         if status.state == "PAUSED" and status.expires_at is not None:
             heapq.heappush(self._ends, (status.expires_at, key))
+            if len(self._ends) > 2 * len(self._paused) + SPARE:
+                self._ends = self._in_heap()
+
+    def _in_heap(self) -> list[tuple[int, bytes]]:
+        """When each pause ends: without the ends of those that are over, or were replaced."""
+        everyone = [] if self._everyone is None else [(EVERYONE, self._everyone)]
+        pauses = [one for one in (*self._paused.items(), *everyone) if one[1].state == "PAUSED"]
+        ends = [(status.expires_at, key) for key, status in pauses if status.expires_at is not None]
+        heapq.heapify(ends)
+        return ends
 
     def _reset(self, key: bytes, before: InForce | None, everyone: InForce | None) -> None:
         self._everyone = everyone
         self._paused.pop(key, None)
+        before = everyone if key == EVERYONE else before
         if before is not None:
             self._remember(key, before)
 
@@ -241,9 +252,10 @@ class GateStep:
             self._status.put(TOTALS, InForce("ACTIVE", 0, self._host.now(), totals=self.totals()))
 
     def committed(self) -> None:
-        """As much again may go."""
+        """As much again may go, and nothing that came before can be taken back."""
         self._changed = False
         self._left = self._chunk
+        self._undo.clear()
 
     def begin_record(self) -> None:
         self._undo.clear()

@@ -72,5 +72,6 @@ class Timers:
         """Timers to fire now, each with its clock's time; a clock below 0 was not set yet."""
         self._stream = [timer for timer in self._stream if not timer.cancelled]
         self._wall = [timer for timer in self._wall if not timer.cancelled]
+        self._since = [timer for timer in self._since if not timer.cancelled]
         clocks = [(self._stream, stream_time), (self._wall, wall)]
         return [(timer, now) for timers, now in clocks if now >= 0 for timer in timers if timer.is_due(now)]
