@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -13,6 +14,7 @@ from tests.server.test_apps import samples
 from tests.server.test_gates import got
 from tests.waiting import wait_for
 
+from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.errors import LogError
@@ -287,27 +289,59 @@ def prepare_again(log: SqliteLog) -> None:
     log.create(status_topic("gated"))
 
 
-def test_of_too_many_followers_the_least_recently_used_ends(
+def test_a_status_topic_that_comes_later_is_read(
     log: SqliteLog, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import threading
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
+    log.delete("gated-status")
+    with closing(Watching(log, CLOCK)) as held:
+        assert held.seen(run.manifest).seen.slots == {}
+        log.create(status_topic("gated"))
+        publish(log, numbers(0))
+        wait_for(lambda: set(held.seen(run.manifest).seen.slots) == {0})
+        publish(log, numbers(1))
+        assert set(held.seen(run.manifest).seen.slots) == {0, 1}
 
-    from tidegate import App, Topic
 
+def followers() -> set[str]:
+    found = (thread.name for thread in threading.enumerate())
+    return {name.removeprefix("tidegate-app-") for name in found if name.startswith("tidegate-app-")}
+
+
+def manifest_of(log: SqliteLog, number: int) -> Any:
+    app = App(f"app{number}")
+    app.stream(Topic("events", int)).to(Topic(f"out{number}", int))
+    return prepare(app, log, CLOCK, partitions=2).manifest
+
+
+def test_followers_that_are_used_go_on_however_many_apps_there_are(
+    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watching, "MOST", 2)
+    manifests = [manifest_of(log, number) for number in range(5)]
+    with closing(Watching(log, CLOCK)) as held:
+        for _ in range(2):
+            threads = {thread.ident for thread in threading.enumerate()}
+            for manifest in manifests[:4]:
+                assert held.seen(manifest).plan.epoch == 0
+        assert {thread.ident for thread in threading.enumerate()} == threads
+        assert followers() == {"app0", "app1", "app2", "app3"}
+        monkeypatch.setattr(watching, "LIMIT", 4)
+        held.seen(manifests[4])
+        assert followers() == {"app1", "app2", "app3", "app4"}, "used or not"
+        monkeypatch.setattr(watching, "UNUSED_SECONDS", 0.0)
+        held.seen(manifests[0])
+        assert followers() == {"app4", "app0"}, "those that nobody asked for"
+    assert followers() == set()
 
-    def followers() -> set[str]:
-        found = (thread.name for thread in threading.enumerate())
-        return {name for name in found if name.startswith("tidegate-app-")}
 
-    def manifest_of(number: int) -> Any:
-        app = App(f"app{number}")
-        app.stream(Topic("events", int)).to(Topic(f"out{number}", int))
-        return prepare(app, log, CLOCK, partitions=2).manifest
-
+def test_of_too_many_followers_the_least_recently_used_ends(
+    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "MOST", 2)
+    monkeypatch.setattr(watching, "UNUSED_SECONDS", 0.0)
     with closing(Watching(log, CLOCK)) as held:
         for number in range(3):
-            assert held.seen(manifest_of(number)).plan.epoch == 0
-        assert followers() == {"tidegate-app-app1", "tidegate-app-app2"}
+            assert held.seen(manifest_of(log, number)).plan.epoch == 0
+        assert followers() == {"app1", "app2"}
     assert followers() == set()
-    assert run

@@ -2,8 +2,9 @@
 
 A thread per app, begun when it is first asked for: 1 look at the app's control, positions and status topics;
 2 read them from their start; 3 fold what comes: what is in force, where each task stands, how each slot does;
-4 wake who waits. When the log fails, say so and begin again with 1, ever more slowly. An answer holds
-whatever was committed when it was asked for.
+4 wake who waits. A status topic that is missing is looked for every few seconds; when it is there, begin
+again with 1. When the log fails, say so and begin again with 1, ever more slowly. An answer holds whatever
+was committed when it was asked for.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
 
 MOST = 64
+"""More followers than this are kept only while they are used."""
+UNUSED_SECONDS = 300.0
+LIMIT = 1024
+"""Of followers, used or not: each has a thread and a reader."""
+LOOK_SECONDS = 2.0
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 10.0
 AGAIN_SECONDS = 0.5
@@ -173,7 +179,8 @@ class AppFollower:
     def _follow(self) -> None:
         """Steps 1 to 4. Without a status topic nothing is known of the slots; the others must be there."""
         topics = [self._control, self._positions]
-        if find_topic(self._log, self._status.topic) is not None:
+        whole = self._has_status()
+        if whole:
             topics.append(self._status)
         starts = {one: Offset(self._log.describe(one.topic).starts[0]) for one in topics}
         ends = self._log.ends(topics)
@@ -182,13 +189,21 @@ class AppFollower:
             with self._changed:
                 self._read, self.trouble, self._failures = read, None, 0
                 self._changed.notify_all()
+            look = time.monotonic() + LOOK_SECONDS
             while not self._ended.is_set():
+                if not whole and time.monotonic() >= look:
+                    if self._has_status():
+                        return
+                    look = time.monotonic() + LOOK_SECONDS
                 fetched = reader.poll(POLL_SECONDS)
                 if fetched:
                     with self._changed:
                         for part in fetched:
                             self._take(read, part)
                         self._changed.notify_all()
+
+    def _has_status(self) -> bool:
+        return find_topic(self._log, self._status.topic) is not None
 
     def _take(self, read: _Read, part: Fetched) -> None:
         live = read.at[part.partition] >= read.began[part.partition]
@@ -216,7 +231,8 @@ class AppFollower:
 
 
 class Watching:
-    """The followers of a server, by app. Of too many, the least recently used is ended."""
+    """The followers of a server, by app. Of too many, those end that nobody asked for in some minutes: to end
+    one that is used would have it read its topics again at the next call."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log = log
@@ -227,18 +243,28 @@ class Watching:
 
     def seen(self, manifest: Manifest) -> AppSeen:
         """An app as of now."""
-        old: AppFollower | None = None
+        old: list[AppFollower] = []
         with self._lock:
             if self._ended:
                 raise LogError("server-ends", "this server ends", "ask another one", retryable=True)
             found = self._all.get(manifest.app)
             if found is None:
-                if len(self._all) >= MOST:
-                    old = self._all.pop(min(self._all.values(), key=lambda one: one.used).app)
+                old = self._spare()
                 found = self._all[manifest.app] = AppFollower(self._log, manifest.app, self._clock)
-        if old is not None:
-            old.close()
+        for one in old:
+            one.close()
         return found.seen(manifest)
+
+    def _spare(self) -> list[AppFollower]:
+        """Take out, under the lock, whom to end so that there is room for one more."""
+        taken: list[AppFollower] = []
+        while len(self._all) >= MOST:
+            oldest = min(self._all.values(), key=lambda one: one.used)
+            if len(self._all) < LIMIT and time.monotonic() - oldest.used < UNUSED_SECONDS:
+                break
+            oldest.end()
+            taken.append(self._all.pop(oldest.app))
+        return taken
 
     def end(self) -> None:
         """Let nobody wait any longer, and nobody begin."""
