@@ -303,9 +303,12 @@ def test_a_status_topic_that_comes_later_is_read(
         assert set(held.seen(run.manifest).seen.slots) == {0, 1}
 
 
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("tidegate-app-")}
+
+
 def followers() -> set[str]:
-    found = (thread.name for thread in threading.enumerate())
-    return {name.removeprefix("tidegate-app-") for name in found if name.startswith("tidegate-app-")}
+    return {thread.name.removeprefix("tidegate-app-") for thread in threads()}
 
 
 def manifest_of(log: SqliteLog, number: int) -> Any:
@@ -321,10 +324,10 @@ def test_followers_that_are_used_go_on_however_many_apps_there_are(
     manifests = [manifest_of(log, number) for number in range(5)]
     with closing(Watching(log, CLOCK)) as held:
         for _ in range(2):
-            threads = {thread.ident for thread in threading.enumerate()}
+            before = threads()
             for manifest in manifests[:4]:
                 assert held.seen(manifest).plan.epoch == 0
-        assert {thread.ident for thread in threading.enumerate()} == threads
+        assert threads() == before
         assert followers() == {"app0", "app1", "app2", "app3"}
         monkeypatch.setattr(watching, "LIMIT", 4)
         held.seen(manifests[4])

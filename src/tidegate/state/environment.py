@@ -20,6 +20,7 @@ import msgspec
 
 from tidegate.errors import StateError
 from tidegate.log.positions import Position, TaskId
+from tidegate.state.unsealed import is_unsealed
 
 FORMAT = 1
 FIRST_MAP_BYTES = 256 << 20
@@ -366,12 +367,13 @@ def _metadata(sealed: bytes | None) -> Metadata | None:
     """An offset that is one bit off would skip records of the changelog: so there is a checksum."""
     if sealed is None:
         return None
-    if crc32(_META_KEY + sealed) != INTACT:
+    old = is_unsealed(sealed)
+    if not old and crc32(_META_KEY + sealed) != INTACT:
         raise StateError(
             "bad-metadata", "the state's metadata cannot be read: it does not match its checksum", REPAIR_HINT
         )
     try:
-        return msgspec.json.decode(sealed[:-4], type=Metadata)
+        return msgspec.json.decode(sealed if old else sealed[:-4], type=Metadata)
     except msgspec.DecodeError as error:
         raise StateError(
             "bad-metadata", f"the state's metadata cannot be read: {error}", REPAIR_HINT

@@ -30,9 +30,13 @@ def fill(folder: TaskFolder) -> None:
         empty(folder)
 
 
-def attach(manager: StateManager, folder: TaskFolder, listener: RestoreListener) -> Metadata | None:
-    """Open the environment for the manager; what is garbled or not this task's is thrown away first."""
+def attach(
+    manager: StateManager, folder: TaskFolder, listener: RestoreListener
+) -> tuple[Metadata | None, bool]:
+    """Open the environment for the manager; what is garbled or not this task's is thrown away first. Returns
+    what the folder holds of itself, and whether it was emptied."""
     environment, metadata, reason = _opened(manager, folder.path)
+    emptied = environment is None
     if environment is None:
         for builder in manager.builders():
             if builder.changelog and not builder.in_memory:
@@ -40,7 +44,7 @@ def attach(manager: StateManager, folder: TaskFolder, listener: RestoreListener)
         empty(folder)
         environment = _environment(manager, folder.path)
     manager.attach(folder, environment)
-    return metadata
+    return metadata, emptied
 
 
 def _opened(manager: StateManager, path: Path) -> tuple[Environment | None, Metadata | None, str]:

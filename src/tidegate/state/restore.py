@@ -82,7 +82,7 @@ class Restore:
             reach("restore.1")
             folder = claim(manager.home)
             fill(folder)
-            metadata = attach(manager, folder, self._listener)
+            metadata, emptied = attach(manager, folder, self._listener)
             reach("restore.2")
             changelogs = self._changelogs()
             self._open_users_stores()
@@ -91,7 +91,7 @@ class Restore:
             }
             for builder in manager.builders():
                 if not builder.changelog:
-                    self._check_gap(builder.name, metadata)
+                    self._check_gap(builder.name, metadata, emptied=emptied)
             remove_older(folder)
             self._start_reading(starts)
         except BaseException:
@@ -221,20 +221,21 @@ class Restore:
         as_now = facts is None or facts.kind == builder.rows_kind
         return OnDisk(metadata.offsets[name], topic, metadata.current_at.get(name, 0), as_now)
 
-    def _check_gap(self, name: str, metadata: Metadata | None) -> None:
+    def _check_gap(self, name: str, metadata: Metadata | None, *, emptied: bool) -> None:
         """A store without changelog belongs to one position only. Of a task that never ran there is nothing
-        to miss."""
+        to miss. Rows that went with a folder that was emptied are not kept."""
         manager = self._manager
         builder = next(builder for builder in manager.builders() if builder.name == name)
         if builder.factory is not None:
             entry = manager.checkpoint_file().read().get(name)
-            recorded = entry.position if entry else None
+            recorded, lost = (entry.position if entry else None), False
         else:
+            lost = emptied and not builder.in_memory
             recorded = metadata.position if metadata and not builder.in_memory else None
         if recorded == self._committed:
             return
-        kept = builder.on_gap == "keep"
-        if recorded is not None or self._committed.progress:
+        kept = builder.on_gap == "keep" and not lost
+        if recorded is not None or lost or self._committed.progress:
             manager.gaps += kept
             self._listener.on_gap(name, manager.owner.task.partition, kept=kept)
         if not kept:

@@ -1,0 +1,42 @@
+"""Metadata of folders from before it had a checksum: accepted once, and sealed at the next commit.
+
+Sealed metadata with a flipped bit must not pass for it. Behind the JSON of a sealed one lie four more bytes,
+and each of its stores has the fields `window` and `in_memory`, which the old form does not know: one bit
+cannot hide both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidegate.log.positions import Position, TaskId
+
+
+class _Facts(msgspec.Struct, forbid_unknown_fields=True):
+    kind: str
+    changelog: str | None
+    key: str
+    value: str
+
+
+class _Unsealed(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """All fields are there: each was always written."""
+
+    app: str
+    task: TaskId
+    log: str
+    format: int
+    topics: dict[str, str]
+    offsets: dict[str, int]
+    current_at: dict[str, int]
+    position: Position | None
+    stores: dict[str, _Facts]
+
+
+def is_unsealed(raw: bytes) -> bool:
+    """Whether these bytes are exactly what was written then."""
+    try:
+        found = msgspec.json.decode(raw, type=_Unsealed)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return bool(found.stores) and msgspec.json.encode(found) == raw
