@@ -17,6 +17,7 @@ from tests.server.conftest import Client
 from tests.server.test_gates import APPLIED, got, posted
 from tests.waiting import wait_for
 
+from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.connection import Connection
@@ -281,11 +282,14 @@ def test_rows_of_a_gate_that_nobody_can_read_are_told_by_name(
 
 def test_an_idempotency_key_is_of_one_key(client: Client, log: SqliteLog) -> None:
     """What is typed in another way is another one."""
-    prepare(gated(), log, SystemClock(), partitions=2)
+    app = App("numbered")
+    app.stream(Topic("numbers", int, key=int)).gate("door").to(Topic("passed", int, key=int))
+    prepare(app, log, SystemClock(), partitions=2)
     once = {"Idempotency-Key": "one"}
     first = client.post("/gates/door/keys/42/pause?key_type=int", headers=once)
     assert (first.status_code, first.json()["key"]) == (200, 42)
-    assert client.post("/gates/door/keys/42/pause", headers=once).status_code == 422
+    second = client.post("/gates/door/keys/42/pause", headers=once)
+    assert (second.status_code, second.json()["error"]["code"]) == (422, "idempotency-mismatch")
 
 
 def test_the_last_records_are_the_last(client: Client, log: SqliteLog, connection: Connection) -> None:
