@@ -48,6 +48,7 @@ from tidegate.log.records import columns_to_batch
 from tidegate.runtime.status import Landing, Status
 from tidegate.types import Offset, TopicPartition
 
+ROOT = Path(__file__).parents[1]
 APP, PARTITIONS, KEYS = "counting", 4, 1000
 OUTPUTS = [TopicPartition(COUNTS.name, number) for number in range(PARTITIONS)]
 CONTROL = TopicPartition(names.control(APP), 0)
@@ -123,7 +124,10 @@ class Driver:
             cwd=folder,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")},
+            env={
+                **{name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")},
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+            },
         )
         assert self.process.stderr is not None
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
