@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes
 
-from tidegate.state.keys import Bound
-from tidegate.state.protocol import RawRow, StoreContext, Token
+from tidegate.stores import Bound, RawRow, StoreContext, Token
 
 LONGEST_NAME = 250
 

@@ -23,8 +23,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tidegate.state.keys import Bound
-from tidegate.state.protocol import RawRow, StoreContext, Token
+from tidegate.stores import Bound, RawRow, StoreContext, Token
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS stock (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate import stores
 from tidegate.app import App
 from tidegate.connect import connect
-from tidegate.dsl.processor import Context
+from tidegate.dsl.processor import Context, Processor, TimedProcessor
 from tidegate.errors import (
     ConfigError,
     FencedError,
@@ -42,6 +42,7 @@ __all__ = [
     "JsonSchema",
     "LogError",
     "MsgPack",
+    "Processor",
     "Record",
     "RegistryError",
     "Secret",
@@ -51,6 +52,7 @@ __all__ = [
     "StateError",
     "TableTopic",
     "TidegateError",
+    "TimedProcessor",
     "Topic",
     "TopologyError",
     "UpgradeError",

@@ -12,8 +12,10 @@ from tidegate.serde import Serde, serde_for
 from tidegate.state.builder import StoreBuilder, TimeKind
 from tidegate.state.formats import PLAIN, SESSION, TIMESTAMPED, WINDOW
 from tidegate.state.key_timers import KeyTimers
-from tidegate.state.key_value import KeyValueStore, TimestampedStore
-from tidegate.state.session import SessionStore
+from tidegate.state.key_value import KeyValueStore, Stamped, TimestampedStore
+from tidegate.state.keys import Bound
+from tidegate.state.protocol import RawRow, StoreContext, Token, UserStore
+from tidegate.state.session import Session, SessionStore
 from tidegate.state.timed_value import TimedValue
 from tidegate.state.window import WindowStore
 
@@ -21,11 +23,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 __all__ = [
+    "Bound",
     "KeyTimers",
     "KeyValueStore",
+    "RawRow",
+    "Session",
     "SessionStore",
+    "Stamped",
     "StoreBuilder",
+    "StoreContext",
     "TimestampedStore",
+    "Token",
+    "UserStore",
     "WindowStore",
     "in_memory",
     "key_value",
