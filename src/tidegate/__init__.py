@@ -9,6 +9,8 @@ from tidegate import stores
 from tidegate.app import App
 from tidegate.connect import connect
 from tidegate.dsl.processor import Context, Processor, TimedProcessor
+from tidegate.dsl.stream import Stream
+from tidegate.dsl.table import Table
 from tidegate.errors import (
     ConfigError,
     FencedError,
@@ -50,6 +52,8 @@ __all__ = [
     "SerdeError",
     "Settings",
     "StateError",
+    "Stream",
+    "Table",
     "TableTopic",
     "TidegateError",
     "TimedProcessor",

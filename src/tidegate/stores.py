@@ -14,7 +14,7 @@ from tidegate.state.formats import PLAIN, SESSION, TIMESTAMPED, WINDOW
 from tidegate.state.key_timers import KeyTimers
 from tidegate.state.key_value import KeyValueStore, Stamped, TimestampedStore
 from tidegate.state.keys import Bound
-from tidegate.state.protocol import RawRow, StoreContext, Token, UserStore
+from tidegate.state.protocol import BytesStore, RawRow, StoreContext, Token, UserStore
 from tidegate.state.session import Session, SessionStore
 from tidegate.state.timed_value import TimedValue
 from tidegate.state.window import WindowStore
@@ -24,6 +24,7 @@ V = TypeVar("V")
 
 __all__ = [
     "Bound",
+    "BytesStore",
     "KeyTimers",
     "KeyValueStore",
     "RawRow",

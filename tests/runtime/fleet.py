@@ -141,6 +141,8 @@ class Fleet:
         self.folder = folder
         self.app = app
         self.commit_interval_ms = 20
+        self.partitions = 3
+        self.state_dir = "state"
         self.connection = Connection(log, partitions=3, clock=SystemClock(), owned=False)
 
     def driver(
@@ -152,7 +154,7 @@ class Fleet:
         machine: str | None = None,
         threads: type[Threads] = Threads,
     ) -> tuple[Coordinator, Threads]:
-        run = prepare(self.app(), self.log, SystemClock(), partitions=3)
+        run = prepare(self.app(), self.log, SystemClock(), partitions=self.partitions)
         launcher = threads(self.app, self.log)
         caught_up = CaughtUp(run, self.log) if until_caught_up else None
 
@@ -164,7 +166,7 @@ class Fleet:
                 fingerprint="",
                 log=self.log.place,
                 folder=str(self.folder),
-                state_dir="state",
+                state_dir=self.state_dir,
                 epoch=claim.epoch,
                 slot=slot,
                 attempt=attempt,

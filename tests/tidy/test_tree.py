@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import tidegate
+import tidegate.testing
 
 ROOT = Path(__file__).parents[2]
 LONGEST_FILE = 400
@@ -31,7 +32,10 @@ def test_no_file_outgrows_its_idea() -> None:
 
 def test_the_exported_names_are_these() -> None:
     assert sorted(tidegate.__all__) == EXPORTED
-    assert all(hasattr(tidegate, name) for name in tidegate.__all__)
+    assert sorted(tidegate.stores.__all__) == EXPORTED_BY_STORES
+    assert sorted(tidegate.testing.__all__) == EXPORTED_BY_TESTING
+    for package in (tidegate, tidegate.stores, tidegate.testing):
+        assert [name for name in package.__all__ if not hasattr(package, name)] == []
 
 
 def test_locks_carry_names_versions_and_hashes_only() -> None:
@@ -76,6 +80,8 @@ EXPORTED = [
     "SerdeError",
     "Settings",
     "StateError",
+    "Stream",
+    "Table",
     "TableTopic",
     "TidegateError",
     "TimedProcessor",
@@ -90,3 +96,28 @@ EXPORTED = [
     "stores",
     "write_topic",
 ]
+
+EXPORTED_BY_STORES = [
+    "Bound",
+    "BytesStore",
+    "KeyTimers",
+    "KeyValueStore",
+    "RawRow",
+    "Session",
+    "SessionStore",
+    "Stamped",
+    "StoreBuilder",
+    "StoreContext",
+    "TimestampedStore",
+    "Token",
+    "UserStore",
+    "WindowStore",
+    "in_memory",
+    "key_value",
+    "lru",
+    "session",
+    "timers",
+    "timestamped",
+    "window",
+]
+EXPORTED_BY_TESTING = ["Commit", "Driver", "DriverFactory", "GateView", "Outcome", "StoreView"]

@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidegate.testing.driver import Driver
     from tidegate.testing.faults import Commit
+    from tidegate.testing.gates import GateView
+    from tidegate.testing.pytest_plugin import DriverFactory
     from tidegate.testing.views import Outcome, StoreView
 
-__all__ = ["Commit", "Driver", "Outcome", "StoreView"]
+__all__ = ["Commit", "Driver", "DriverFactory", "GateView", "Outcome", "StoreView"]
 
-_HOMES = {"Commit": "faults", "Driver": "driver", "Outcome": "views", "StoreView": "views"}
+_HOMES = {
+    "Commit": "faults",
+    "Driver": "driver",
+    "DriverFactory": "pytest_plugin",
+    "GateView": "gates",
+    "Outcome": "views",
+    "StoreView": "views",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,29 @@
+"""An app of a page that runs on real slots, as threads of this process, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tests.runtime.fleet import Fleet
+from tests.waiting import wait_for
+
+from tidegate.config import load_config
+from tidegate.log.open import open_log
+from tidegate.log.place import LogPlace
+from tidegate.runtime.coordinator import State
+from tidegate.runtime.load import load_app
+
+
+@contextmanager
+def running_app(name: str, folder: Path) -> Iterator[None]:
+    """The app `module:name` of the folder, on the log and the state folder of its tidegate.toml."""
+    config = load_config(environ={}, folder=folder)
+    with closing(open_log(LogPlace.of(config))) as log:
+        fleet = Fleet(log, config.folder, lambda: load_app(name, config.settings))
+        fleet.state_dir, fleet.partitions = config.state_dir, config.partitions
+        with fleet.running() as (coordinator, _):
+            wait_for(lambda: coordinator.state is State.RUNNING or coordinator.error is not None)
+            assert coordinator.error is None, coordinator.error
+            yield
