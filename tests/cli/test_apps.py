@@ -126,6 +126,22 @@ def unchanged(run: Run, *arguments: str, code: str) -> None:
     assert run("topics", "list", "--json").json == before
 
 
+def test_a_changed_app_is_refused_before_spark_starts_with_what_differs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran_once(run, tmp_path)
+    path = tmp_path / f"{NAME}.py"
+    path.write_text(
+        path.read_text().replace('.group_by("by-word", str)', '.filter(bool).group_by("by-word", str)')
+    )
+    sys.modules.pop(NAME)
+    monkeypatch.setenv("PATH", str(tmp_path))  # with no Java it could not go far
+    error = run("run", f"{NAME}:app", "--json", code=1).json["error"]
+    assert error["code"] == "changed-app"
+    assert error["message"].endswith(f"before: new filter ({NAME}.py:12)")
+    assert "tidegate reset wordcount" in error["hint"]
+
+
 def test_a_missing_java_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -70,16 +70,16 @@ def newer_fields(known: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "where"),
+    ("change", "what"),
     [
-        (other_key, "gates"),
-        (other_kind, "stores"),
-        (other_rows, "stores"),
-        (field_of_another_type, "stores"),
-        (newer_fields, "stores"),
+        (other_key, 'gate "door": the type of its keys is str, was int'),
+        (other_kind, r'store "door-held" \(.*app.py:17\): it is of kind key-value, was window'),
+        (other_rows, r'store "counted" \(.*\): its values are int, were str'),
+        (field_of_another_type, r'store "door-index" \(.*\): its values are of another type than they were'),
+        (newer_fields, r'store "door-index" \(.*\): its values are of another type than they were'),
     ],
 )
-def test_another_app_is_refused_as_before(change: Callable[[dict[str, Any]], None], where: str) -> None:
+def test_another_app_is_refused_as_before(change: Callable[[dict[str, Any]], None], what: str) -> None:
     known = json.loads(OLDER)
     change(known)
     with closing(SqliteLog()) as log:
@@ -87,7 +87,7 @@ def test_another_app_is_refused_as_before(change: Callable[[dict[str, Any]], Non
         left = find_manifest(log, "gated")
         with (
             Driver(gated(), log=log, partitions=2) as driver,
-            pytest.raises(UpgradeError, match=rf"before: {where}  Do") as error,
+            pytest.raises(UpgradeError, match=rf"before: {what}  Do") as error,
         ):
             driver.run()
         assert error.value.code == "changed-app"

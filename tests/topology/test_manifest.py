@@ -117,7 +117,7 @@ def test_settings_that_json_writes_in_another_way_are_the_same_at_the_next_start
             d.run()
     with (
         Driver(configured(Config(limits=(1, 3))), log=log) as d,
-        pytest.raises(UpgradeError, match="settings"),
+        pytest.raises(UpgradeError, match='setting "limits" changed'),
     ):
         d.run()
 

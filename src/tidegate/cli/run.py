@@ -26,6 +26,7 @@ from tidegate.runtime.first_start import check_first_start
 from tidegate.runtime.load import load_app
 from tidegate.runtime.start import check_sources
 from tidegate.serde.registry_settings import use_registry
+from tidegate.topology.differences import check_unchanged
 
 REFRESH_SECONDS = 0.25
 
@@ -78,7 +79,9 @@ def _check(app: App, config: Config) -> None:
     check_registry(topology)
     with closing(open_log(LogPlace.of(config), create=False)) as log:
         check_sources(log, topology)
-        check_first_start(log, topology)
+        known = check_first_start(log, topology)
+        if known is not None:
+            check_unchanged(topology, known)
 
 
 def _run(

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from tidegate.topology.source_code import file_and_line
+
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
@@ -14,9 +16,4 @@ def here() -> str:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    path = Path(frame.f_code.co_filename)
-    try:
-        shown = path.relative_to(Path.cwd()).as_posix()
-    except (ValueError, OSError):
-        shown = path.name
-    return f"{shown}:{frame.f_lineno}"
+    return file_and_line(frame.f_code.co_filename, frame.f_lineno)

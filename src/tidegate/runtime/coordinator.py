@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from enum import Enum
 
@@ -23,9 +23,9 @@ from tidegate.runtime.caught_up import CaughtUp
 from tidegate.runtime.control import ControlFollower, Stop, read_control
 from tidegate.runtime.failures import error_of
 from tidegate.runtime.first_start import write_manifest
-from tidegate.runtime.partition_watch import PartitionWatch
+from tidegate.runtime.partition_watch import DRIVER, PartitionWatch
 from tidegate.runtime.start import Run
-from tidegate.runtime.status import Failure, StatusFollower, Warned
+from tidegate.runtime.status import Failure, StatusFollower, Warned, tell
 from tidegate.runtime.takeover import ROLE, Claim, take_over
 from tidegate.runtime.term import TICK_SECONDS, Launcher, Means, Patience, Term
 from tidegate.runtime.view import View
@@ -94,6 +94,7 @@ class Coordinator:
         try:
             claim = take_over(log, manifest.app, manifest.generation, clock)
             self._first_epoch = claim.epoch
+            self._report_notices(claim)
             control = ControlFollower(log, manifest.app)
             slots: int | None = self._most(self._wanted or self._means.launcher.room())
             while slots:
@@ -242,6 +243,13 @@ class Coordinator:
     def _end(self, status: StatusFollower, seconds: float, *, for_new_plan: bool = False) -> None:
         if self._term is not None:
             self._term.end(seconds, lambda: self._read(status, 0.0), for_new_plan=for_new_plan)
+
+    def _report_notices(self, claim: Claim) -> None:
+        """In the status topic: from there they come to the view of this run and to others who follow it."""
+        for notice in self._means.run.notices:
+            warned = Warned(claim.epoch, DRIVER, 0, notice.code, notice.message, notice.hint)
+            with suppress(TidegateError):
+                tell(self._means.log, claim.app, warned, self._means.clock.now())
 
     def _warn_of_stages(self, term: Term) -> None:
         """A stage without a core waits, and nobody would know why."""

@@ -16,11 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 
-import msgspec
-
 from tidegate import names
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, LogError, TidegateError, UpgradeError
+from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.faultpoints import reach
 from tidegate.log.ensure import find_topic
 from tidegate.log.positions import read_positions
@@ -30,10 +28,10 @@ from tidegate.runtime.apps import MANIFEST, find_manifest, manifests, shown_mani
 from tidegate.runtime.control import control_topic, write_control
 from tidegate.runtime.takeover import ROLE
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
+from tidegate.topology.differences import plain, settled_with
 from tidegate.topology.graph import Topology
 from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, make_manifest
-from tidegate.topology.older import brought_up_to_date
 from tidegate.types import TopicPartition
 
 SHOWN = 3
@@ -78,16 +76,8 @@ def settle_manifest(
     otherwise, see `older`."""
     app = topology.app
     log.create(control_topic(app))
-    made = make_manifest(topology, partitions, settled=known.internal_partitions if known else None)
-    made = msgspec.json.decode(msgspec.json.encode(made), type=Manifest)
-    before = brought_up_to_date(topology, known or _first_manifest(log, made, clock), made)
-    found = grown(topology, before, partitions)
-    if found != made:
-        raise UpgradeError(
-            "changed-app",
-            f"app {app!r} is not the one that ran here before: {', '.join(_differences(found, made))}",
-            "upgrades come with a later version; until then use a new app id",
-        )
+    made = plain(make_manifest(topology, partitions, settled=known.internal_partitions if known else None))
+    found = settled_with(topology, known or _first_manifest(log, made, clock), made, partitions)
     if known is not None and known != found:
         with closing(log.writer(_writer_id(app))) as writer:
             write_manifest(writer, found, clock.now())
@@ -182,8 +172,3 @@ def _was_written(log: Log, topic: str) -> bool:
         return False
     ends = log.ends([TopicPartition(topic, number) for number in range(info.partitions)], committed=False)
     return any(ends.values())
-
-
-def _differences(old: Manifest, new: Manifest) -> list[str]:
-    before, after = msgspec.structs.asdict(old), msgspec.structs.asdict(new)
-    return [name for name in before if before[name] != after[name]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from tidegate import names
 from tidegate.app import App
 from tidegate.clock import Clock
-from tidegate.errors import ConfigError, LogError
+from tidegate.errors import ConfigError, LogError, TidegateError, UpgradeError
 from tidegate.log.ensure import check_event_times, ensure_topic, find_topic
 from tidegate.log.positions import TaskId, check_positions, positions_topic, read_positions
 from tidegate.log.protocol import Log, Writer
@@ -32,6 +32,7 @@ from tidegate.state.folders import task_home
 from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.state.protocol import RestoreListener
 from tidegate.topics import TopicBase
+from tidegate.topology.differences import changed_functions, check_unchanged
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, partition_counts
@@ -56,6 +57,8 @@ class Run:
     setting: Setting
     log: Log
     counts: Mapping[tuple[str, int], int]
+    notices: tuple[TidegateError, ...] = field(default=(), kw_only=True)
+    """What a person should know of this start, such as functions that changed since the last one."""
 
     @property
     def manifest(self) -> Manifest:
@@ -240,8 +243,11 @@ def prepare(
     """Build the app, and create or check everything that it needs in the log."""
     topology = app.build()
     known = check_first_start(log, topology)
+    notices: list[UpgradeError] = []
     if known is not None:
+        check_unchanged(topology, known)
         check_partitions(topology, log, known)
+        notices = changed_functions(topology, known)
     if not create_sources:
         check_sources(log, topology)
     infos = _declared_topics(topology, log, partitions)
@@ -278,7 +284,7 @@ def prepare(
         },
     )
     setting = Setting(topology, manifest, infos, letters, clock, on_error=on_error, batches=batches)
-    return Run(setting, log, counts)
+    return Run(setting, log, counts, notices=tuple(notices))
 
 
 def attach(

@@ -15,6 +15,7 @@ from tidegate import names
 from tidegate.errors import ConfigError
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node
+from tidegate.topology.source_code import code_of
 
 FORMAT = 1
 
@@ -43,6 +44,15 @@ class GateEntry(msgspec.Struct, frozen=True):
     """The serde of its keys, by name; not known of apps that started before this was kept."""
 
 
+class StepEntry(msgspec.Struct, frozen=True):
+    """Where a step was written, and its functions: to tell people what changed, never to refuse an app."""
+
+    location: str
+    stores: list[str] = []
+    code: dict[str, str] = {}
+    """A digest of each function of the user by its role, where its text is known; see `source_code`."""
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """One generation of an app."""
 
@@ -60,6 +70,8 @@ class Manifest(msgspec.Struct, frozen=True):
     settings: dict[str, Any] = {}
     gates: dict[str, GateEntry] = {}
     format: int = FORMAT
+    steps: dict[str, list[list[StepEntry]]] = {}
+    """As in `components`, of the newest start. Apps that an earlier version started have none."""
 
     def purged(self) -> list[str]:
         """Internal topics that are kept for nobody but their readers. What a gate admitted is kept: replays
@@ -128,7 +140,17 @@ def make_manifest(
             for node in nodes.values()
             if node.kind is Kind.GATE
         },
+        steps={
+            component.id: [[_step(nodes[node]) for node in sub.nodes] for sub in component.subtopologies]
+            for component in topology.components
+        },
     )
+
+
+def _step(node: Node) -> StepEntry:
+    known = ((role, code_of(function)) for role, function in node.functions.items())
+    code = {role: found.digest for role, found in known if found is not None}
+    return StepEntry(node.location, [store.name for store in node.stores], code)
 
 
 def internal_topic(app: str, node: Node) -> str:

@@ -17,7 +17,8 @@ from tidegate.topology.node import Kind
 
 def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> Manifest:
     """The known manifest, with what earlier versions did not write taken from the one that was just made: the
-    kind of a gate's keys, and fields that the rows of a gate's own stores got behind those they had."""
+    kind of a gate's keys, and fields that the rows of a gate's own stores got behind those they had. Where
+    its steps are written, and their functions, are those of the newest start."""
     gates = {
         name: replace(gate, key=made.gates[name].key) if not gate.key and name in made.gates else gate
         for name, gate in known.gates.items()
@@ -26,11 +27,11 @@ def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> M
     own = {store.name for node in nodes if node.name in known.gates for store in node.stores}
     stores = {
         name: replace(store, value=made.stores[name].value)
-        if name in own and _continues(made.stores[name].value, store.value)
+        if name in own and name in made.stores and _continues(made.stores[name].value, store.value)
         else store
         for name, store in known.stores.items()
     }
-    return replace(known, gates=gates, stores=stores)
+    return replace(known, gates=gates, stores=stores, steps=made.steps)
 
 
 def _continues(new: dict[str, Any], old: dict[str, Any]) -> bool:
