@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tidegate.dsl.checks import check_topic
 from tidegate.dsl.plan import Plan
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table
@@ -39,6 +40,7 @@ class App:
     def stream(self, topic: TableTopic[K, V], *, on_error: OnError | None = None) -> Stream[K, V | None]: ...
     def stream(self, topic: Any, *, on_error: OnError | None = None) -> Stream[Any, Any]:
         """The records of a topic. Of a table topic they are its changes: None is a deleted row."""
+        check_topic(Kind.SOURCE, topic, "app.stream")
         node = self._source(Kind.SOURCE, topic, on_error)
         return Stream(self._plan, node, topic.key_serde, topic.value_serde)
 
@@ -46,6 +48,7 @@ class App:
         self, topic: TableTopic[K, V], store: str | None = None, *, on_error: OnError | None = None
     ) -> Table[K, V]:
         """The rows of a table topic, kept in a store; its name is the topic's unless given."""
+        check_topic(Kind.TABLE, topic, "app.table", rows=True)
         builder = of_table(store or topic.name, topic.value_serde, topic.key_serde)
         node = self._source(Kind.TABLE, topic, on_error, builder)
         return Table(self._plan, node, topic.key_serde, topic.value_serde)

@@ -14,7 +14,7 @@ from examples.wordcount.wordcount import COUNTS, LINES, words
 
 from tidegate import App, Context, Record, Secret, TableTopic, Topic, stores
 from tidegate.dsl.stream import Stream
-from tidegate.dsl.table import Table
+from tidegate.dsl.table import GroupedTable, Table
 from tidegate.stores import KeyValueStore
 from tidegate.testing import Driver
 
@@ -54,6 +54,9 @@ def streams_and_tables_know_their_types(app: App) -> None:
     assert_type(placed.sum("cents", cents), Table[str, int])
     assert_type(placed.group_by("by-id", lambda order: order.id, key=int), Stream[int, Order])
     assert_type(placed.process("first-only", first_only, stores=[SEEN]), Stream[str, Order])
+    parts = assert_type(placed.branch(big=lambda order: order.cents > 100), dict[str, Stream[str, Order]])
+    parts["rest"].merge(parts["big"])
+    assert_type(app.table(REGIONS).group_by("by-text", lambda text: text), GroupedTable[str, str])
     rows = assert_type(app.stream(TOTALS), Stream[str, Totals | None])
     rows.gate("door").to(TOTALS)
     regions = assert_type(app.table(REGIONS), Table[str, str])
@@ -91,6 +94,11 @@ def a_table_over_events_is_an_error(app: App) -> None:
 def another_key_than_that_of_the_sink_is_an_error(app: App) -> None:
     named = app.stream(LINES).group_by("by-size", len, key=int)
     named.count("sizes").to(COUNTS)  # type: ignore[arg-type]
+
+
+def a_key_that_is_no_str_needs_its_type(app: App) -> None:
+    app.stream(ORDERS).group_by("by-id", lambda order: order.id)  # type: ignore[type-var]
+    app.table(TOTALS).group_by("by-cents", lambda total: total.cents)  # type: ignore[arg-type]
 
 
 def a_function_of_another_input_is_an_error(app: App) -> None:

@@ -138,6 +138,17 @@ def int_of(name: str) -> int:
     return int(name[1:])
 
 
+def test_branches_with_names_are_found_by_them() -> None:
+    app = App("operators")
+    parts = app.stream(IN).branch(low=lambda value: value < 0, small=lambda value: value < 5)
+    assert list(parts) == ["low", "small", "rest"]
+    parts["low"].map(lambda _: 0).merge(parts["rest"]).to(OUT)
+    with Driver(app) as d:
+        d.send(IN, "ada", -7, 3, 9)
+        d.run()
+        assert d.values(OUT) == [0, 9]
+
+
 def test_a_branch_that_nobody_wants_may_be_left() -> None:
     app = App("steps")
     low, _ = app.stream(IN).branch(lambda value: value < 0)

@@ -44,6 +44,10 @@ class GateOptions:
             raise mistake("bad-option", node, f"on_full={self.on_full!r}", 'use "hold" or "dead-letter"')
         if type(self.drain_chunk) is not int or self.drain_chunk < 1:
             raise mistake("bad-option", node, f"drain_chunk={self.drain_chunk!r}", "give a number of events")
+        try:
+            check_name("gate", node.name)
+        except ConfigError as cause:
+            raise mistake(cause.code, node, cause.message, cause.hint) from cause
         given = [topic for topic in self.topics.values() if topic is not None]
         if len(set(given)) < len(given):
             raise mistake("bad-option", node, "two topics of a gate have one name", "give each its own")

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tidegate.dsl.checks import check_functions, check_stores
+from tidegate.dsl.keys import UndeclaredKey
 from tidegate.dsl.location import here
 from tidegate.dsl.types_of import UNKNOWN
 from tidegate.errors import ConfigError, TopologyError
 from tidegate.names import check_name
 from tidegate.serde import Serde, serde_for
+from tidegate.serde.declared import type_name
 from tidegate.state.builder import StoreBuilder
+from tidegate.stores import of_table
 from tidegate.topics import TopicBase
 from tidegate.topology.node import Kind, Node, OnError, mistake
+
+MAKE_IT_KNOWN = "annotate the function that makes it, in a step before: def name(...) -> Order"
+OR_VALUE = "pass a class or an annotated function, or value=Totals"
 
 
 class Plan:
@@ -38,6 +45,7 @@ class Plan:
         **options: Any,
     ) -> Node:
         """A new node at the user's line."""
+        check_stores(Node(-1, kind, tuple(parents), here(), name), stores)
         node = Node(
             len(self.nodes),
             kind,
@@ -52,11 +60,7 @@ class Plan:
             on_error,
             options,
         )
-        for role, function in node.functions.items():
-            if not callable(function):
-                raise mistake(
-                    "not-callable", node, f"{role} is a {type(function).__name__}", "pass a function"
-                )
+        check_functions(node)
         if on_error not in (None, "stop", "skip", "dead-letter"):
             raise mistake(
                 "bad-on-error", node, f"on_error={on_error!r}", 'use "stop", "skip" or "dead-letter"'
@@ -69,19 +73,48 @@ class Plan:
     def refused(self, code: str, node: Node, message: str, hint: str) -> TopologyError:
         """The error of the node that was added last. It is taken out again: who writes the line anew, in a
         notebook, finds the app as it was."""
-        self.nodes.pop(node.id)
+        self.nodes.pop(node.id, None)
         self._names.pop(node.name, None)
         return mistake(code, node, message, hint)
 
+    def misplaced(self, node: Node, so: str) -> TopologyError:
+        """The error of a step with state behind a changed key. The node is taken out again."""
+        return self.refused(
+            "not-where-its-key-belongs",
+            node,
+            f"the key was changed before it, so {so}",
+            "use group_by(name, function) in place of select_key, or repartition(name) before it",
+        )
+
     def serde(self, node_kind: Kind, name: str, what: str, declared: Any, hint: str) -> Serde[Any]:
-        """The serde of a type that must be written, or an error at the user's line."""
+        """The serde of a type that must be written, or an error at the user's line. `hint` is for a type that
+        is unknown."""
         probe = Node(-1, node_kind, (), here(), name)
         if declared is UNKNOWN:
             raise mistake("missing-serde", probe, f"{what}, but its type is unknown", hint)
+        if isinstance(declared, UndeclaredKey):
+            found = type_name(declared.kind)
+            message = f"the function returns {found}, and keys are written as str unless a type is named"
+            raise mistake("wrong-key-type", probe, message, f"pass key={found}, or return a str")
         try:
             return serde_for(declared)
         except ConfigError as cause:
-            raise mistake(cause.code, probe, f"{what}, but {cause.message}", hint or cause.hint) from cause
+            raise mistake(cause.code, probe, f"{what}, but {cause.message}", cause.hint or hint) from cause
+
+    def store_of(
+        self, node_kind: Kind, store: str | StoreBuilder[Any], key: Any, value: Any, hint: str
+    ) -> StoreBuilder[Any]:
+        """The store of an aggregate: the builder that is given, or one of this name."""
+        if isinstance(store, StoreBuilder):
+            return store
+        try:
+            check_name("store", store)
+        except ConfigError as cause:
+            raise mistake(cause.code, Node(-1, node_kind, (), here()), cause.message, cause.hint) from cause
+        keys = self.serde(node_kind, store, "the store must write its key", key, MAKE_IT_KNOWN)
+        return of_table(
+            store, self.serde(node_kind, store, "the store must write its value", value, hint), keys
+        )
 
     def _claim(self, node: Node) -> None:
         try:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar, get_args, get_origin, overload
+from typing import Any, Generic, TypeVar, overload
 
 import pyarrow as pa
 
+from tidegate.dsl.checks import check_operand, check_topic
 from tidegate.dsl.gate import GateOptions, OnFull, add_gate
+from tidegate.dsl.keys import selected_key
 from tidegate.dsl.location import here
-from tidegate.dsl.plan import Plan
+from tidegate.dsl.plan import MAKE_IT_KNOWN, OR_VALUE, Plan
 from tidegate.dsl.processor import Context
 from tidegate.dsl.table import Table
-from tidegate.dsl.types_of import UNKNOWN, arguments_of, elements_of, returned_by
+from tidegate.dsl.types_of import UNKNOWN, arguments_of, elements_of, filled, returned_by
 from tidegate.record import Record
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
-from tidegate.stores import of_table
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import Kind, Node, OnError, mistake
+from tidegate.topology.node import Kind, Node, OnError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,6 +27,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 R = TypeVar("R")
 K2 = TypeVar("K2")
+Text = TypeVar("Text", bound=str)
 V2 = TypeVar("V2")
 N = TypeVar("N", int, float)
 
@@ -47,7 +49,8 @@ class Stream(Generic[K, V]):
     # --- stateless steps: functions take the value ----------------------------------------------------
 
     def map(self, function: Callable[[V], R]) -> Stream[K, R]:
-        """Another value for each record; the key stays."""
+        """Another value for each record; the key stays. A function that needs the key or the time goes to
+        `map_records`."""
         node = self._plan.add(Kind.MAP, [self._node], functions={"function": function})
         return Stream(self._plan, node.id, self._key, returned_by(function), rekeyed=self._rekeyed)
 
@@ -58,7 +61,8 @@ class Stream(Generic[K, V]):
         return Stream(self._plan, node.id, self._key, value, rekeyed=self._rekeyed)
 
     def filter(self, predicate: Callable[[V], bool]) -> Stream[K, V]:
-        """Only records whose value passes."""
+        """Only records whose value passes. Where the predicate needs the key or the time, `map_records` puts
+        them into the value first."""
         return self._same(Kind.FILTER, predicate)
 
     def peek(self, function: Callable[[V], object]) -> Stream[K, V]:
@@ -68,7 +72,7 @@ class Stream(Generic[K, V]):
     def map_records(self, function: Callable[[Record[K, V]], Record[K2, V2]]) -> Stream[K2, V2]:
         """Another record for each: key, value, headers and timestamp are open."""
         node = self._plan.add(Kind.MAP_RECORDS, [self._node], functions={"function": function})
-        key, value = _filled(returned_by(function), Record)
+        key, value = filled(returned_by(function), Record)
         return Stream(self._plan, node.id, key, value, rekeyed=True)
 
     def select_key(
@@ -76,10 +80,13 @@ class Stream(Generic[K, V]):
     ) -> Stream[K2, V]:
         """Another key for each record. State needs `group_by` or `repartition`: the records do not move."""
         node = self._plan.add(Kind.SELECT_KEY, [self._node], functions={"function": function})
-        return Stream(self._plan, node.id, _key_type(function, key), self._value, rekeyed=True)
+        selected = selected_key(function, self._value, key)
+        return Stream(self._plan, node.id, selected, self._value, rekeyed=True)
 
     def merge(self, *others: Stream[K, V]) -> Stream[K, V]:
         """The records of several streams as one."""
+        for other in others:
+            check_operand("not-a-stream", Kind.MERGE, other, Stream, "merge with a stream: app.stream(TOPIC)")
         streams = [self, *others]
         node = self._plan.add(Kind.MERGE, [stream._node for stream in streams])
         if any(stream._plan is not self._plan for stream in streams):
@@ -90,16 +97,35 @@ class Stream(Generic[K, V]):
         rekeyed = any(stream._rekeyed for stream in streams)
         return Stream(self._plan, node.id, self._key, value, rekeyed=rekeyed)
 
-    def branch(self, *predicates: Callable[[V], bool]) -> tuple[Stream[K, V], ...]:
-        """One stream per predicate, and one more for the rest: each record goes to the first that passes."""
-        roles = {f"predicate {number}": predicate for number, predicate in enumerate(predicates)}
+    @overload
+    def branch(self, *predicates: Callable[[V], bool]) -> tuple[Stream[K, V], ...]: ...
+    @overload
+    def branch(self, **predicates: Callable[[V], bool]) -> dict[str, Stream[K, V]]: ...
+    def branch(
+        self, *predicates: Callable[[V], bool], **named: Callable[[V], bool]
+    ) -> tuple[Stream[K, V], ...] | dict[str, Stream[K, V]]:
+        """One stream per predicate, and one more for the rest: each record goes to the first that passes.
+
+        Predicates with names, `branch(big=..., small=...)`, give a dict of streams with these names, and
+        "rest" for the records that no predicate takes."""
+        labels = [*map(str, range(len(predicates))), *named]
+        roles = {
+            f"predicate {label}": one
+            for label, one in zip(labels, (*predicates, *named.values()), strict=True)
+        }
         first = self._plan.add(Kind.BRANCH, [self._node], functions=roles)
-        picks = [
-            self._plan.add(Kind.BRANCH, [first.id], pick=number) for number in range(len(predicates) + 1)
+        if (predicates and named) or "rest" in named:
+            raise self._plan.refused(
+                "bad-branch",
+                first,
+                "predicates are given with and without names, or one is called rest",
+                'name all of them or none; "rest" is the stream of what no predicate takes',
+            )
+        picks = [self._plan.add(Kind.BRANCH, [first.id], pick=number) for number in range(len(roles) + 1)]
+        streams = [
+            Stream[K, V](self._plan, pick.id, self._key, self._value, rekeyed=self._rekeyed) for pick in picks
         ]
-        return tuple(
-            Stream(self._plan, pick.id, self._key, self._value, rekeyed=self._rekeyed) for pick in picks
-        )
+        return dict(zip([*named, "rest"], streams, strict=True)) if named else tuple(streams)
 
     def map_batches(
         self, function: Callable[[pa.RecordBatch], pa.RecordBatch], value: type[V2] | Serde[V2]
@@ -107,28 +133,37 @@ class Stream(Generic[K, V]):
         """Whole Arrow batches: columns timestamp, key, value (bytes) and headers in, the same out. `value`
         says what the bytes of the new values are."""
         plan = self._plan
-        what = "the batch must hold it as bytes"
+        what, makes = "the batch must hold it as bytes", MAKE_IT_KNOWN
         node = plan.add(
             Kind.MAP_BATCHES,
             [self._node],
             functions={"function": function},
-            key=plan.serde(Kind.MAP_BATCHES, "", what, self._key, _ANNOTATE),
-            value=plan.serde(Kind.MAP_BATCHES, "", what, value, _ANNOTATE),
-            before=plan.serde(Kind.MAP_BATCHES, "", what, self._value, _ANNOTATE),
+            key=plan.serde(Kind.MAP_BATCHES, "", what, self._key, makes),
+            value=plan.serde(Kind.MAP_BATCHES, "", what, value, "pass the class of the values as value="),
+            before=plan.serde(Kind.MAP_BATCHES, "", what, self._value, makes),
         )
         return Stream(self._plan, node.id, self._key, value, rekeyed=True)
 
     # --- keys -----------------------------------------------------------------------------------------
 
+    @overload
+    def group_by(
+        self, name: str, function: Callable[[V], Text], *, partitions: int | None = None
+    ) -> Stream[Text, V]: ...
+    @overload
     def group_by(
         self,
         name: str,
         function: Callable[[V], K2],
         *,
-        key: type[K2] | Serde[K2] | None = None,
+        key: type[K2] | Serde[K2],
         partitions: int | None = None,
-    ) -> Stream[K2, V]:
-        """Another key, and the records where it belongs: through the topic `<app>-<name>-repartition`."""
+    ) -> Stream[K2, V]: ...
+    def group_by(
+        self, name: str, function: Callable[[V], Any], *, key: Any = None, partitions: int | None = None
+    ) -> Stream[Any, V]:
+        """Another key, and the records where it belongs: through the topic `<app>-<name>-repartition`. Keys
+        are str unless `key=` names their type, as in `key=int`, or the function's annotation does."""
         return self.select_key(function, key=key).repartition(name, partitions=partitions)
 
     def repartition(self, name: str, *, partitions: int | None = None) -> Stream[K, V]:
@@ -138,7 +173,7 @@ class Stream(Generic[K, V]):
     def _through(self, name: str, partitions: int | None = None) -> Node:
         """An internal topic behind this stream."""
         key, value = (
-            self._plan.serde(Kind.REPARTITION, name, f"the topic must write its {part}", kind, _ANNOTATE)
+            self._plan.serde(Kind.REPARTITION, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN)
             for part, kind in (("key", self._key), ("value", self._value))
         )
         return self._plan.add(
@@ -171,7 +206,7 @@ class Stream(Generic[K, V]):
         before = self._through(f"{name}-input")
         kinds = (self._key if key is None else key, self._value if value is None else value)
         key_serde, value_serde = (
-            self._plan.serde(Kind.FRAME, name, f"the topic must write its {part}", kind, _ANNOTATE)
+            self._plan.serde(Kind.FRAME, name, f"the topic must write its {part}", kind, f"pass {part}=")
             for part, kind in zip(("key", "value"), kinds, strict=True)
         )
         node = self._plan.add(
@@ -194,13 +229,14 @@ class Stream(Generic[K, V]):
         """The sum of a number of each record, by key; records without value are left out."""
         number = returned_by(function)
         kind = int if number is UNKNOWN else number
-        return self._aggregate(store, kind, {"initial": kind, "number": function}, built_in="sum")
+        roles = {"initial": kind, "number": function}
+        return self._aggregate(store, kind, roles, built_in="sum", hint=_ANNOTATE)
 
     def reduce(self, store: str | StoreBuilder[Any], function: Callable[[V, V], V]) -> Table[K, V]:
         """The values of a key, two at a time; the first is taken as it is. None deletes the row."""
         known = returned_by(function)
         value = self._value if self._value is not UNKNOWN else known
-        return self._aggregate(store, value, {"reduce": function}, built_in="reduce")
+        return self._aggregate(store, value, {"reduce": function}, built_in="reduce", hint=_ANNOTATE)
 
     def aggregate(
         self,
@@ -211,11 +247,13 @@ class Stream(Generic[K, V]):
         value: type[A] | Serde[A] | None = None,
     ) -> Table[K, A]:
         """What `add` makes of the values of a key, beginning with `initial()`. None deletes the row. Records
-        without value are left out, here as in all aggregates. The row has the largest time of its records."""
+        without value are left out, here as in all aggregates. The row has the largest time of its records.
+        Where `add` needs the key or the time, `map_records` puts them into the value first."""
         declared: Any = value if value is not None else returned_by(initial)
         if declared is UNKNOWN:
             declared = returned_by(add)
-        return self._aggregate(store, declared, {"initial": initial, "add": add}, built_in="aggregate")
+        roles = {"initial": initial, "add": add}
+        return self._aggregate(store, declared, roles, built_in="aggregate", hint=OR_VALUE)
 
     def join(self, table: Table[K, T], function: Callable[[V, T], R]) -> Stream[K, R]:
         """Each record with the table's row of its key; a record whose key has no row, or that has no value,
@@ -282,17 +320,15 @@ class Stream(Generic[K, V]):
         """
         plan = self._plan
         key, value = (
-            plan.serde(Kind.GATE, name, f"the gate must write its {part}", kind, _ANNOTATE)
+            plan.serde(Kind.GATE, name, f"the gate must write its {part}", kind, MAKE_IT_KNOWN)
             for part, kind in (("key", self._key), ("value", self._value))
         )
         topics = {"status": status, "trigger": trigger, "admitted": admitted, "audit": audit}
         options = GateOptions(max_held, on_full, drain_chunk, topics)
         if self._rekeyed:
-            raise mistake(
-                "not-where-its-key-belongs",
+            raise plan.misplaced(
                 Node(-1, Kind.GATE, (self._node,), here(), name),
-                "the key was changed before it, so events of one key may lie in several partitions",
-                "use group_by(name, function) in place of select_key, or repartition(name) before it",
+                "events of one key may lie in several partitions",
             )
         behind = add_gate(plan, self._node, name, key, value, options)
         return Stream(plan, behind.id, self._key, self._value)
@@ -303,6 +339,7 @@ class Stream(Generic[K, V]):
     def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None: ...
     def to(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> None:
         """Write to a topic: the topic says whether it holds history or rows. Rows may be deleted: None."""
+        check_topic(Kind.SINK, topic, ".to")
         self._plan.add(Kind.SINK, [self._node], topic=topic)
 
     # --- inside ---------------------------------------------------------------------------------------
@@ -312,9 +349,15 @@ class Stream(Generic[K, V]):
         return Stream(self._plan, node.id, self._key, self._value, rekeyed=self._rekeyed)
 
     def _aggregate(
-        self, store: str | StoreBuilder[Any], value: Any, functions: dict[str, Any], *, built_in: str
+        self,
+        store: str | StoreBuilder[Any],
+        value: Any,
+        functions: dict[str, Any],
+        *,
+        built_in: str,
+        hint: str = "",
     ) -> Table[K, Any]:
-        builder = self._builder(store, value)
+        builder = self._plan.store_of(Kind.AGGREGATE, store, self._key, value, hint)
         node = self._plan.add(
             Kind.AGGREGATE,
             [self._node],
@@ -324,26 +367,11 @@ class Stream(Generic[K, V]):
             built_in=built_in,
         )
         if self._rekeyed:
-            raise self._plan.refused(
-                "not-where-its-key-belongs",
-                node,
-                "the key was changed before it, so records of one key may lie in several partitions",
-                "use group_by(name, function) in place of select_key, or repartition(name) before it",
-            )
+            raise self._plan.misplaced(node, "records of one key may lie in several partitions")
         return Table(self._plan, node.id, self._key, value)
 
-    def _builder(self, store: str | StoreBuilder[Any], value: Any) -> StoreBuilder[Any]:
-        if isinstance(store, StoreBuilder):
-            return store
-        plan = self._plan
-        key = plan.serde(Kind.AGGREGATE, store, "the store must write its key", self._key, _ANNOTATE)
-        what = "the store must write its value"
-        found = plan.serde(
-            Kind.AGGREGATE, store, what, value, "pass a class or an annotated function, or value="
-        )
-        return of_table(store, found, key)
-
     def _join(self, table: Table[K, T], function: Callable[..., R], *, left: bool) -> Stream[K, R]:
+        check_operand("not-a-table", Kind.JOIN, table, Table, "join with a table: app.table(TABLE_TOPIC)")
         node = self._plan.add(
             Kind.JOIN, [self._node, table._node], functions={"function": function}, left=left
         )
@@ -352,33 +380,12 @@ class Stream(Generic[K, V]):
                 "other-app", node, "a table of another app is joined", "join tables of one app"
             )
         if self._rekeyed:
-            raise self._plan.refused(
-                "not-where-its-key-belongs",
-                node,
-                "the key was changed before it, so the table's row may lie in another partition",
-                "use repartition(name) before it",
-            )
+            raise self._plan.misplaced(node, "the table's row may lie in another partition")
         return Stream(self._plan, node.id, self._key, returned_by(function))
 
 
-_ANNOTATE = "annotate the function that makes it"
+_ANNOTATE = "annotate the function, or the one that makes the values before it: def name(...) -> Order"
 
 
 def _plus_one(count: int) -> int:
     return count + 1
-
-
-def _filled(hint: Any, generic: type) -> tuple[Any, Any]:
-    """The two types that an annotation fills into a generic class."""
-    if get_origin(hint) is generic:
-        key, value = get_args(hint)
-        return key, value
-    return UNKNOWN, UNKNOWN
-
-
-def _key_type(function: Callable[..., Any], declared: Any) -> Any:
-    """Keys are text unless something says otherwise."""
-    if declared is not None:
-        return declared
-    known = returned_by(function)
-    return str if known is UNKNOWN else known

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
-from tidegate.dsl.plan import Plan
-from tidegate.dsl.types_of import UNKNOWN, returned_by, without_none
+from tidegate.dsl.checks import check_operand, check_topic
+from tidegate.dsl.keys import selected_key
+from tidegate.dsl.plan import MAKE_IT_KNOWN, OR_VALUE, Plan
+from tidegate.dsl.types_of import UNKNOWN, returned_by
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
-from tidegate.stores import of_table
 from tidegate.topics import TableTopic
 from tidegate.topology.node import Kind
 
@@ -19,9 +20,8 @@ A = TypeVar("A")
 T = TypeVar("T")
 R = TypeVar("R")
 K2 = TypeVar("K2")
+Text = TypeVar("Text", bound=str)
 N = TypeVar("N", int, float)
-
-_ANNOTATE = "annotate the function that makes it"
 
 
 class Table(Generic[K, V]):
@@ -51,36 +51,50 @@ class Table(Generic[K, V]):
         """Rows of this table, each with the other's row or None."""
         return self._join(other, function, left=True)
 
+    @overload
+    def group_by(
+        self, name: str, function: Callable[[V], Text | None], *, partitions: int | None = None
+    ) -> GroupedTable[Text, V]: ...
+    @overload
     def group_by(
         self,
         name: str,
         function: Callable[[V], K2 | None],
         *,
-        key: type[K2] | Serde[K2] | None = None,
+        key: type[K2] | Serde[K2],
         partitions: int | None = None,
-    ) -> GroupedTable[K2, V]:
+    ) -> GroupedTable[K2, V]: ...
+    def group_by(
+        self, name: str, function: Callable[[V], Any], *, key: Any = None, partitions: int | None = None
+    ) -> GroupedTable[Any, V]:
         """The rows by another key, to be aggregated: through the topic `<app>-<name>-repartition`. A row for
-        which the function returns None is in no group."""
-        known = without_none(returned_by(function))
-        declared: Any = key if key is not None else (str if known is UNKNOWN else known)
+        which the function returns None is in no group. Keys are str unless `key=` names their type, as in
+        `key=int`, or the function's annotation does."""
+        declared = selected_key(function, self._value, key)
+        key_serde, value_serde = (
+            self._plan.serde(Kind.TABLE_GROUP, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN)
+            for part, kind in (("key", declared), ("value", self._value))
+        )
         node = self._plan.add(
             Kind.TABLE_GROUP,
             [self._node],
             name=name,
             functions={"function": function},
-            key=self._plan.serde(Kind.TABLE_GROUP, name, "the topic must write its key", declared, _ANNOTATE),
-            value=self._plan.serde(
-                Kind.TABLE_GROUP, name, "the topic must write its value", self._value, _ANNOTATE
-            ),
+            key=key_serde,
+            value=value_serde,
             partitions=partitions,
         )
         return GroupedTable(self._plan, node.id, declared, self._value)
 
     def to(self, topic: TableTopic[K, V]) -> None:
         """Write the rows to a table topic; a deleted row is a tombstone."""
+        check_topic(Kind.TABLE_SINK, topic, ".to", rows=True)
         self._plan.add(Kind.TABLE_SINK, [self._node], topic=topic)
 
     def _join(self, other: Table[K, T], function: Callable[..., R], *, left: bool) -> Table[K, R]:
+        check_operand(
+            "not-a-table", Kind.TABLE_JOIN, other, Table, "join with a table: app.table(TABLE_TOPIC)"
+        )
         parents = [self._node, other._node]
         node = self._plan.add(Kind.TABLE_JOIN, parents, functions={"function": function}, left=left)
         if other._plan is not self._plan:
@@ -131,21 +145,20 @@ class GroupedTable(Generic[K, V]):
         declared: Any = value if value is not None else returned_by(initial)
         if declared is UNKNOWN:
             declared = returned_by(add)
-        return self._aggregate(store, declared, {"initial": initial, "add": add, "subtract": subtract})
+        roles = {"initial": initial, "add": add, "subtract": subtract}
+        return self._aggregate(store, declared, roles, hint=OR_VALUE)
 
     def _aggregate(
-        self, store: str | StoreBuilder[Any], value: Any, functions: dict[str, Any], **options: Any
+        self,
+        store: str | StoreBuilder[Any],
+        value: Any,
+        functions: dict[str, Any],
+        *,
+        hint: str = "",
+        **options: Any,
     ) -> Table[K, Any]:
         plan = self._plan
-        if isinstance(store, StoreBuilder):
-            builder = store
-        else:
-            key = plan.serde(
-                Kind.TABLE_AGGREGATE, store, "the store must write its key", self._key, _ANNOTATE
-            )
-            hint = "pass a class or an annotated function, or value="
-            what = "the store must write its value"
-            builder = of_table(store, plan.serde(Kind.TABLE_AGGREGATE, store, what, value, hint), key)
+        builder = plan.store_of(Kind.TABLE_AGGREGATE, store, self._key, value, hint)
         node = plan.add(
             Kind.TABLE_AGGREGATE,
             [self._node],

@@ -36,6 +36,14 @@ def without_none(hint: Any) -> Any:
     return rest[0] if len(rest) == 1 else hint
 
 
+def filled(hint: Any, generic: type) -> tuple[Any, Any]:
+    """The two types that an annotation fills into a generic class: (str, Order) of Record[str, Order]."""
+    if typing.get_origin(hint) is generic:
+        key, value = typing.get_args(hint)
+        return key, value
+    return UNKNOWN, UNKNOWN
+
+
 def arguments_of(function: Callable[..., Any], parameter: int, generic: type) -> tuple[Any, ...] | None:
     """What a parameter's annotation fills into a generic class: (str, Order) of Context[str, Order]."""
     target = function.process if isinstance(function, type) and hasattr(function, "process") else function

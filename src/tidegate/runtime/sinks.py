@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidegate.errors import SerdeError
 from tidegate.runtime.change import Change, encode_change
 from tidegate.runtime.context import Handler
 from tidegate.runtime.source import encoders
@@ -37,8 +38,12 @@ def internal_sink(chain: Chain, node: Node) -> Handler:
     assert value_serde is not None  # noqa: S101 - set by the dsl
 
     def plain(record: R) -> None:
-        key = key_serde.encode(needed(node, record.key))
-        emit(node, key, None if record.value is None else value_serde.encode(record.value), record)
+        key = needed(node, record.key)
+        try:
+            key_bytes = key_serde.encode(key)
+        except SerdeError as error:
+            raise _wrong_key(chain, node, error, key) from error
+        emit(node, key_bytes, None if record.value is None else value_serde.encode(record.value), record)
 
     def grouped(record: R) -> None:
         """A row whose group is None is in no group; the one that it was in gives it back."""
@@ -51,9 +56,24 @@ def internal_sink(chain: Chain, node: Node) -> Handler:
             changes = [(before, Change(old, None)), (after, Change(None, new))]
         for key, change in changes:
             if key is not None:
-                emit(node, key_serde.encode(key), encode_change(value_serde, change), record)
+                try:
+                    key_bytes = key_serde.encode(key)
+                except SerdeError as error:
+                    raise _wrong_key(chain, node, error, key) from error
+                emit(node, key_bytes, encode_change(value_serde, change), record)
 
     return plain if node.kind is Kind.REPARTITION else grouped
+
+
+def _wrong_key(chain: Chain, node: Node, error: SerdeError, key: object) -> SerdeError:
+    """The error with the step and its line. Keys of a function without annotation are written as str: where
+    it returns something else, the hint names the type to declare."""
+    parent = chain.topology.nodes[node.parents[0]]
+    selects = node.kind is Kind.TABLE_GROUP or parent.kind is Kind.SELECT_KEY
+    by_type = selects and error.code == "wrong-type"
+    where = parent.location if parent.kind is Kind.SELECT_KEY else node.location
+    hint = f"pass key={type(key).__name__} at {where}, or return what its keys are" if by_type else error.hint
+    return SerdeError(error.code, f"{node.label} at {node.location}, key: {error.message}", hint)
 
 
 def _no_function(_: Any) -> Any:

@@ -95,6 +95,11 @@ class Structured(Serde[T]):
     def schema(self) -> dict[str, Any]:
         return {"format": self.format, **type_schema(self._declared)}
 
+    @property
+    def declared_type(self) -> Any:
+        """The type in brackets."""
+        return self._declared
+
     def options(self) -> dict[str, Any]:
         """What it was made with, besides the type: `form[type](**options)` makes it again."""
         return {}

@@ -1,0 +1,109 @@
+"""Arguments that are something else than a step takes: refused at the user's line, with what to write."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidegate.dsl.location import here
+from tidegate.state.builder import StoreBuilder
+from tidegate.topics import TableTopic, TopicBase
+from tidegate.topology.node import Kind, Node, mistake
+
+_RECORDS = "map_records(function) gets the whole Record: key, value, timestamp and headers"
+_BEFORE = "put what it needs into the value first: map_records(function) gets key, value and timestamp"
+_TABLE = "functions of a table get the value only: add the key to the value before it is aggregated"
+
+_TAKES: dict[tuple[Kind, str], tuple[str, int, str]] = {
+    (Kind.MAP, "function"): ("the value", 1, _RECORDS),
+    (Kind.FLAT_MAP, "function"): ("the value", 1, _BEFORE),
+    (Kind.FILTER, "function"): ("the value", 1, _BEFORE),
+    (Kind.PEEK, "function"): ("the value", 1, _RECORDS),
+    (Kind.SELECT_KEY, "function"): ("the value", 1, _BEFORE),
+    (Kind.MAP_RECORDS, "function"): ("the Record", 1, "read record.key, record.value and record.timestamp"),
+    (Kind.BRANCH, "predicate"): ("the value", 1, _BEFORE),
+    (Kind.AGGREGATE, "initial"): (
+        "nothing",
+        0,
+        "pass a class such as Totals, or a function without parameters",
+    ),
+    (Kind.AGGREGATE, "add"): ("the total so far and the value", 2, _BEFORE),
+    (Kind.AGGREGATE, "reduce"): ("two values", 2, _BEFORE),
+    (Kind.AGGREGATE, "number"): ("the value", 1, _BEFORE),
+    (Kind.JOIN, "function"): ("the value and the table's row", 2, _BEFORE),
+    (Kind.TABLE_MAP, "function"): ("the value", 1, _TABLE),
+    (Kind.TABLE_FILTER, "function"): ("the value", 1, _TABLE),
+    (Kind.TABLE_JOIN, "function"): ("the two rows", 2, _TABLE),
+    (Kind.TABLE_GROUP, "function"): ("the value", 1, _TABLE),
+    (Kind.TABLE_AGGREGATE, "initial"): ("nothing", 0, "pass a class, or a function without parameters"),
+    (Kind.TABLE_AGGREGATE, "add"): ("the total so far and the row", 2, _TABLE),
+    (Kind.TABLE_AGGREGATE, "subtract"): ("the total so far and the row", 2, _TABLE),
+}
+"""With what each function is called, how many arguments that is, and what to do who needs more."""
+
+
+def check_functions(node: Node) -> None:
+    """Refuse what is no function, or cannot take what it will be called with."""
+    for role, function in node.functions.items():
+        if not callable(function):
+            raise mistake("not-callable", node, f"{role} is a {type(function).__name__}", "pass a function")
+        wanted = _TAKES.get((node.kind, role.split(" ")[0]))
+        if wanted is not None and not _takes(function, wanted[1]):
+            what, _, hint = wanted
+            called = "function" if role == "number" else role
+            message = f"{called} is called with {what}; {_shape(function)}"
+            raise mistake("wrong-parameters", node, message, hint)
+
+
+def check_topic(kind: Kind, topic: object, usage: str, *, rows: bool = False) -> None:
+    """Refuse what is no declared topic; with `rows`, also a topic of events."""
+    if isinstance(topic, TableTopic if rows else TopicBase):
+        return
+    form = "TableTopic" if rows else "Topic"
+    if isinstance(topic, TopicBase):
+        message = f"topic {topic.name!r} holds events, and a table needs rows"
+        hint = f'declare it as rows: TableTopic("{topic.name}", ...), or use stream in place of table'
+    else:
+        name = topic if isinstance(topic, str) and topic.isidentifier() else "orders"
+        constant = name.upper()
+        message = f"{topic!r} is a {type(topic).__name__}, not a topic"[:200]
+        declared = f'{constant} = {form}("{topic if isinstance(topic, str) else name}", Order)'
+        hint = f"declare it once, with the type of its values: {declared}; then {usage}({constant})"
+    raise mistake("not-a-topic", Node(-1, kind, (), here()), message, hint)
+
+
+def check_operand(code: str, kind: Kind, other: object, wanted: type, hint: str) -> None:
+    """Refuse to join or merge with something else than a table or stream of an app."""
+    if not isinstance(other, wanted):
+        what = f"it takes a {wanted.__name__}, and {other!r} is a {type(other).__name__}"
+        raise mistake(code, Node(-1, kind, (), here()), what[:200], hint)
+
+
+def check_stores(node: Node, given: object) -> None:
+    """Refuse stores that are no sequence of builders."""
+    whole = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    wrong = next((one for one in whole if not isinstance(one, StoreBuilder)), None)
+    if wrong is not None or whole is not given:
+        message = f"stores={given!r} is no list of stores"[:200]
+        hint = (
+            'declare each one, seen = stores.key_value("seen", bool), and pass them in a list: stores=[seen]'
+        )
+        raise mistake("not-a-store", node, message, hint)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some built-in functions and classes nothing is known
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _shape(function: Callable[..., Any]) -> str:
+    names = list(inspect.signature(function).parameters)
+    return f"this one takes ({', '.join(names)})" if names else "this one takes nothing"

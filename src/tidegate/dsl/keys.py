@@ -1,0 +1,31 @@
+"""The type of the keys that a function selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.dsl.inferred import result_of, type_of
+from tidegate.dsl.types_of import UNKNOWN, returned_by, without_none
+
+
+@dataclass(frozen=True, slots=True)
+class UndeclaredKey:
+    """Keys that are not str, of a function that does not declare it. A topic with a key type of its own can
+    still write them; nothing else can, since keys are written as str unless declared otherwise."""
+
+    kind: Any
+
+
+def selected_key(function: Callable[..., Any], value: Any, declared: Any) -> Any:
+    """`key=`, else the return annotation, else str, unless the code of the function shows another type."""
+    if declared is not None:
+        return declared
+    known = without_none(returned_by(function))
+    if known is not UNKNOWN:
+        return known
+    found = without_none(result_of(function, type_of(value)))
+    if found is UNKNOWN or found is type(None) or (isinstance(found, type) and issubclass(found, str)):
+        return str
+    return UndeclaredKey(found)
