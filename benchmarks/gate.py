@@ -31,8 +31,8 @@ from tidegate.gate.outside import Gate
 from tidegate.log.reads import read_between
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.slot import Slot
-from tidegate.runtime.start import Run, prepare
+from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.slot.slot import Slot
 from tidegate.types import TopicPartition
 
 EVENTS = Topic("events", bytes)

@@ -45,7 +45,7 @@ from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import columns_to_batch
-from tidegate.runtime.status import Landing, Status
+from tidegate.runtime.topics.status import Landing, Status
 from tidegate.types import Offset, TopicPartition
 
 ROOT = Path(__file__).parents[1]

@@ -19,8 +19,8 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
-from tidegate.runtime.slot import Slot
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.slot.slot import Slot
 from tidegate.spark.running import Running
 
 TARGET = 0.8

@@ -28,7 +28,7 @@ from tidegate.clock import SystemClock
 from tidegate.log.positions import Position, TaskId, positions_topic
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.commit import commit
+from tidegate.runtime.slot.commit import commit
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.manager import Limits, Owner, StateManager

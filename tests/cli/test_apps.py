@@ -18,11 +18,11 @@ from tests.waiting import wait_for
 from tidegate.cli.doctor_embedded import _found, _is_stopped
 from tidegate.clock import ManualClock
 from tidegate.errors import LogError
+from tidegate.load import load_app
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import Report
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.load import load_app
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 

@@ -23,7 +23,7 @@ from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.gate.outside import Gate
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
 
 LONGEST_SECONDS = 20
 ODD = [

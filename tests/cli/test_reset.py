@@ -25,9 +25,9 @@ from tidegate.log.reads import fold
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.status import Numbers, tell
-from tidegate.runtime.takeover import ask_to_stop, take_over
+from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.takeover import ask_to_stop, take_over
+from tidegate.runtime.topics.status import Numbers, tell
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 
@@ -41,7 +41,7 @@ OWN = {
 @pytest.fixture
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
     """The word count on the log that the commands use."""
-    monkeypatch.setattr("tidegate.runtime.reset.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("tidegate.runtime.driver.reset.SILENT_SECONDS", 1.0)
     (tmp_path / ".tidegate").mkdir()
     with closing(SqliteLog(tmp_path / ".tidegate" / "log.db")) as log:
         made = Fleet(log, tmp_path)

@@ -10,8 +10,8 @@ import sys
 
 SHOW = """
 from tidegate.cli.run_view import RunView
-from tidegate.runtime.status import Landing, Numbers, Warned
-from tidegate.runtime.view import View
+from tidegate.runtime.topics.status import Landing, Numbers, Warned
+from tidegate.runtime.driver.slot_overview import View
 
 view = View()
 with RunView("orders", json=False) as shown:

@@ -14,7 +14,7 @@ from tidegate.cli.main import app
 from tidegate.clock import SystemClock
 from tidegate.log.positions import Position, TaskId, positions_topic
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.commit import commit
+from tidegate.runtime.slot.commit import commit
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.environment import Environment
 from tidegate.state.folders import task_home

@@ -10,10 +10,10 @@ from tests.runtime.fleet import Fleet
 from tests.waiting import wait_for
 
 from tidegate.config import load_config
+from tidegate.load import load_app
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.load import load_app
+from tidegate.runtime.driver.coordinator import State
 
 
 @contextmanager

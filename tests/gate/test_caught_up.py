@@ -12,9 +12,9 @@ from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.gate.outside import Gate
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime import caught_up
-from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver import caught_up
+from tidegate.runtime.driver.caught_up import CaughtUp
+from tidegate.runtime.driver.start import prepare
 
 
 def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

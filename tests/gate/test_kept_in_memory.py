@@ -9,7 +9,7 @@ from tidegate import App
 from tidegate.gate import step
 from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.step import GateStep
-from tidegate.runtime.timers import Timers
+from tidegate.runtime.task.timers import Timers
 from tidegate.testing import Driver
 
 

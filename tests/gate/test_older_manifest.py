@@ -15,8 +15,8 @@ from tests.gate.app import EVENTS, PASSED, gated
 from tidegate.clock import ManualClock
 from tidegate.errors import UpgradeError
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.apps import find_manifest
-from tidegate.runtime.first_start import write_manifest
+from tidegate.runtime.driver.first_start import write_manifest
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 from tidegate.topology.manifest import Manifest
 

@@ -23,7 +23,7 @@ from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.writer import TRANSACTION_MS
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.coordinator import State
+from tidegate.runtime.driver.coordinator import State
 from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.conformance.bench import read_all, row, values
 from tidegate.types import TopicPartition

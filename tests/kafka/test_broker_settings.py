@@ -33,10 +33,10 @@ from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.control import read_control
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.slot_job import Chores
-from tidegate.runtime.takeover import ROLE, take_over
+from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.slot.job import Chores
+from tidegate.runtime.topics.control import read_control
 from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.conformance.bench import read_all, row, values
 from tidegate.types import Offset, TopicPartition

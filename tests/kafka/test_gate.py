@@ -17,7 +17,7 @@ from tidegate.clock import SystemClock
 from tidegate.gate.outside import Gate
 from tidegate.log.records import Row, to_batch
 from tidegate.partitioner import partition_for
-from tidegate.runtime.apps import find_manifest
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition

@@ -14,7 +14,7 @@ from tests.runtime.lost_topics import APP, CHANGELOG, STORIES, Story, refused
 from tidegate import App
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime import apps
+from tidegate.runtime.topics import manifests as apps
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition
 

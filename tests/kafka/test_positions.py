@@ -20,7 +20,7 @@ from tidegate.errors import LogError
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.coordinator import State
+from tidegate.runtime.driver.coordinator import State
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import Offset, TopicPartition
 

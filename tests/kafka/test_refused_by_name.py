@@ -13,7 +13,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import LogError
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.kafka.words import in_our_words
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
 from tidegate.testing.broker import KafkaCluster
 
 

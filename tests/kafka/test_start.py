@@ -6,9 +6,9 @@ from tests.runtime.fleet import Fleet
 
 from tidegate import names
 from tidegate.clock import SystemClock
-from tidegate.runtime.control import Epoch, write_control
-from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import ROLE
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.takeover import ROLE
+from tidegate.runtime.topics.control import Epoch, write_control
 from tidegate.types import TopicPartition
 
 

@@ -17,9 +17,9 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.reopening import ReopeningLog
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.control import read_control
-from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import ROLE, take_over
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.topics.control import read_control
 from tidegate.types import Offset, TopicPartition
 
 CLOCK = SystemClock()

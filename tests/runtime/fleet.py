@@ -19,14 +19,14 @@ from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of
-from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.coordinator import Coordinator, Means, Patience
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import Chores, SlotJob
-from tidegate.runtime.stage import Stage, StageOrder, StageRow, next_spans, write_stage
-from tidegate.runtime.start import attach, prepare
-from tidegate.runtime.takeover import ROLE, Claim
-from tidegate.runtime.time_only import is_time_only
+from tidegate.runtime.driver.caught_up import CaughtUp
+from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience
+from tidegate.runtime.driver.start import attach, prepare
+from tidegate.runtime.driver.takeover import ROLE, Claim
+from tidegate.runtime.output.time_only import is_time_only
+from tidegate.runtime.slot.job import Chores, SlotJob
+from tidegate.runtime.slot.stage import Stage, StageOrder, StageRow, next_spans, write_stage
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.types import TopicPartition
 
 LINES = Topic("lines", str)

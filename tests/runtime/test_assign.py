@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.log.positions import TaskId
-from tidegate.runtime.assign import assign, saved
-from tidegate.runtime.status import Landing
+from tidegate.runtime.driver.assign import assign, saved
+from tidegate.runtime.topics.status import Landing
 
 TASKS = [TaskId("c", 1, 0, partition) for partition in range(6)]
 

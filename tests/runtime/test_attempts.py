@@ -17,10 +17,10 @@ from tidegate.errors import TidegateError
 from tidegate.faultpoints import installed
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import SlotJob
-from tidegate.runtime.start import attach, prepare
-from tidegate.runtime.takeover import Claim, ask_to_stop, take_over
+from tidegate.runtime.driver.start import attach, prepare
+from tidegate.runtime.driver.takeover import Claim, ask_to_stop, take_over
+from tidegate.runtime.slot.job import SlotJob
+from tidegate.runtime.topics.slot_order import SlotOrder
 
 IN = Topic("in", int)
 

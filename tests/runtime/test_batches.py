@@ -20,9 +20,9 @@ from tidegate.connection import Connection
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.batch import batch_steps
-from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.start import prepare
+from tidegate.runtime.batches.batch_steps import batch_steps
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.operators.null_values import NullValues
 from tidegate.testing.driver import Driver
 from tidegate.types import TopicPartition
 

@@ -17,10 +17,10 @@ from tidegate.clock import SystemClock
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import Chores, SlotJob
-from tidegate.runtime.start import attach
-from tidegate.runtime.status import Status, Warned
+from tidegate.runtime.driver.start import attach
+from tidegate.runtime.slot.job import Chores, SlotJob
+from tidegate.runtime.topics.slot_order import SlotOrder
+from tidegate.runtime.topics.status import Status, Warned
 from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.inspect import find_folders
 from tidegate.types import TopicPartition

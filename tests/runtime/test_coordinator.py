@@ -14,12 +14,12 @@ from tidegate import App, names
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError, UserCodeError
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.control import read_control
-from tidegate.runtime.coordinator import Patience, State
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot import RECORDS_PER_TURN
-from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import ROLE, ask_to_stop
+from tidegate.runtime.driver.coordinator import Patience, State
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.takeover import ROLE, ask_to_stop
+from tidegate.runtime.slot.slot import RECORDS_PER_TURN
+from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.types import TopicPartition
 
 pytestmark = pytest.mark.slow

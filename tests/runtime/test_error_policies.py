@@ -18,7 +18,7 @@ from tidegate import (
     UserCodeError,
     stores,
 )
-from tidegate.runtime.origin import origin_of
+from tidegate.runtime.output.origin import origin_of
 from tidegate.testing.driver import Driver
 from tidegate.topology.node import OnError
 

@@ -18,8 +18,8 @@ from tidegate.errors import (
     UpgradeError,
     UserCodeError,
 )
-from tidegate.runtime.failures import KINDS, error_of, failure_of, lost
-from tidegate.runtime.status import Failure, Status
+from tidegate.runtime.topics.failures import KINDS, error_of, failure_of, lost
+from tidegate.runtime.topics.status import Failure, Status
 
 PLACE = ("lines", 2, 7)
 

@@ -20,8 +20,8 @@ from tidegate import App, TableTopic, Topic
 from tidegate.clock import ManualClock
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.start import prepare
-from tidegate.runtime.unchangeable import unchangeable
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.operators.immutable import unchangeable
 from tidegate.testing.driver import Driver
 
 IN = Topic("in", str)

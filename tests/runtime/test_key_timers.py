@@ -11,7 +11,7 @@ from tidegate import App, Context, Record, Topic, UserCodeError, stores
 from tidegate.clock import ManualClock
 from tidegate.dsl.processor import TimeKind
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime import task as task_module
+from tidegate.runtime.task import task as task_module
 from tidegate.testing.driver import Commit, Driver
 
 IN, OUT = Topic("in", int), Topic("out", str)

@@ -19,9 +19,9 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.partitioner import partition_for
-from tidegate.runtime import slot_job
-from tidegate.runtime.coordinator import Coordinator
-from tidegate.runtime.status import Failure, Numbers, Status, Warned, tell
+from tidegate.runtime.driver.coordinator import Coordinator
+from tidegate.runtime.slot import job as slot_job
+from tidegate.runtime.topics.status import Failure, Numbers, Status, Warned, tell
 from tidegate.state.builder import OnGap
 from tidegate.state.environment import DAMAGED, mark_damaged
 from tidegate.state.inspect import find_folders

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import READ_SCHEMA, Row, to_batch
-from tidegate.runtime.merge import Merge, RawRecord
+from tidegate.runtime.task.merge import Merge, RawRecord
 from tidegate.types import Offset, TopicPartition
 
 Place = tuple[str, int, int]

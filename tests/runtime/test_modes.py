@@ -18,9 +18,9 @@ from tidegate.clock import ManualClock
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicInfo, TopicSpec
-from tidegate.runtime.modes import Mode, Way, takes_records, way_of, writes_dead_letters
-from tidegate.runtime.slot import Slot
-from tidegate.runtime.start import Run, prepare
+from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.slot.slot import Slot
+from tidegate.runtime.task.modes import Mode, Way, takes_records, way_of, writes_dead_letters
 from tidegate.state.manager import Limits
 from tidegate.topology.node import Kind
 from tidegate.types import TopicPartition

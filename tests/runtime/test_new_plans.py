@@ -13,12 +13,12 @@ from tests.waiting import HANG_SECONDS, wait_for
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.faultpoints import installed
-from tidegate.runtime.control import Stop, read_control
-from tidegate.runtime.coordinator import Coordinator, State
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import Chores
-from tidegate.runtime.status import Landing, Numbers, tell
-from tidegate.runtime.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.driver.coordinator import Coordinator, State
+from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.slot.job import Chores
+from tidegate.runtime.topics.control import Stop, read_control
+from tidegate.runtime.topics.slot_order import SlotOrder
+from tidegate.runtime.topics.status import Landing, Numbers, tell
 
 pytestmark = pytest.mark.slow
 GONE_SECONDS = 3.0

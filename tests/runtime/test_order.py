@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.log.place import LogPlace
-from tidegate.runtime.order import SlotOrder
+from tidegate.runtime.topics.slot_order import SlotOrder
 
 CANARY = "c4n4ry"
 ORDER = SlotOrder(

@@ -11,9 +11,9 @@ from tests.waiting import wait_for
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.writer import SqliteWriter
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.purger import Purger
-from tidegate.runtime.slot_job import Chores
+from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.purger import Purger
+from tidegate.runtime.slot.job import Chores
 from tidegate.types import Offset, TopicPartition
 
 INTERNAL = "wordcount-by-word-repartition"

@@ -14,9 +14,9 @@ from tidegate.clock import ManualClock
 from tidegate.errors import LogError, StateError
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.control import control_topic, read_control
-from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import ROLE, take_over
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.topics.control import control_topic, read_control
 from tidegate.types import TopicPartition
 
 APP = "gated"

@@ -12,10 +12,10 @@ from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.faultpoints import installed
-from tidegate.runtime.control import read_control
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.takeover import ROLE, take_over
+from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.slot_order import SlotOrder
 
 CLOCK = SystemClock()
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.log.records import READ_SCHEMA, Row, rows_of, to_batch
-from tidegate.runtime.origin import origin_header
-from tidegate.runtime.sorted_partition import SortedPartition
+from tidegate.runtime.output.origin import origin_header
+from tidegate.runtime.task.replay_sort import SortedPartition
 from tidegate.types import TopicPartition
 
 pytestmark = pytest.mark.timeout(60)  # the loops of a merge: one that makes no progress shows soon

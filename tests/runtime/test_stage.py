@@ -19,12 +19,12 @@ from tidegate.log.positions import read_positions
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, Row, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.control import read_control
-from tidegate.runtime.origin import origin_of
-from tidegate.runtime.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
-from tidegate.runtime.start import Run, attach
-from tidegate.runtime.takeover import ROLE, take_over
-from tidegate.runtime.time_only import is_time_only
+from tidegate.runtime.driver.start import Run, attach
+from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.output.origin import origin_of
+from tidegate.runtime.output.time_only import is_time_only
+from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
+from tidegate.runtime.topics.control import read_control
 from tidegate.testing.faults import Crash
 from tidegate.types import TopicPartition
 

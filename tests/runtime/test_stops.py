@@ -14,9 +14,9 @@ from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.errors import LogError
 from tidegate.faultpoints import installed
-from tidegate.runtime.control import read_control
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.topics.control import read_control
 
 pytestmark = pytest.mark.slow
 APP = "wordcount"

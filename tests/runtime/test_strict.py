@@ -27,9 +27,9 @@ from tidegate.log.protocol import Fetched
 from tidegate.log.reads import fold, read_between
 from tidegate.log.records import READ_SCHEMA, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.commit import commit
-from tidegate.runtime.start import Run, prepare
-from tidegate.runtime.task import StreamTask
+from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.slot.commit import commit
+from tidegate.runtime.task.task import StreamTask
 from tidegate.state.manager import Limits
 from tidegate.state.restore import Restore
 from tidegate.topology.graph import Subtopology

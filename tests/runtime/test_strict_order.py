@@ -20,9 +20,9 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.partitioner import partition_for
-from tidegate.runtime.origin import origin_of
-from tidegate.runtime.start import Run, prepare
-from tidegate.runtime.time_only import is_time_only
+from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.output.origin import origin_of
+from tidegate.runtime.output.time_only import is_time_only
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 

@@ -15,8 +15,8 @@ from tidegate.faultpoints import installed
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.apps import find_manifest
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 

@@ -11,8 +11,8 @@ from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.log.kafka import zero_time
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of, to_batch
-from tidegate.runtime.origin import ORIGIN, OWNER, origin_of
-from tidegate.runtime.time_only import TIME
+from tidegate.runtime.output.origin import ORIGIN, OWNER, origin_of
+from tidegate.runtime.output.time_only import TIME
 from tidegate.testing.driver import Commit, Driver
 from tidegate.types import TopicPartition
 

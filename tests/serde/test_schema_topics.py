@@ -11,7 +11,7 @@ from tests.runtime.letters import letter, raw
 from tests.serde.registry_server import RegistryServer
 
 from tidegate import App, Avro, JsonSchema, RegistryError, SerdeError, TableTopic, Topic
-from tidegate.runtime.check_registry import check_registry
+from tidegate.runtime.driver.check_registry import check_registry
 from tidegate.serde.registry_settings import registry_settings, use_registry
 from tidegate.testing.driver import Commit, Driver
 from tidegate.topology.node import OnError

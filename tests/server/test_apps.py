@@ -12,8 +12,8 @@ from tests.server.test_gates import got
 from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.start import prepare
-from tidegate.runtime.status import GateNumbers, Landing, Numbers, tell
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.topics.status import GateNumbers, Landing, Numbers, tell
 from tidegate.server.metrics import Family, as_text
 from tidegate.testing import Driver
 

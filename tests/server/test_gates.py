@@ -21,8 +21,8 @@ from tidegate.faultpoints import installed
 from tidegate.gate.formats import EVERYONE
 from tidegate.gate.outside import Gate
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.apps import find_manifest
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 
 APPLIED: dict[str, Any] = {"wait": "applied", "seconds": "30"}

@@ -17,7 +17,7 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
 from tidegate.server import serve as serving
 
 PAUSE = "/gates/door/keys/ada/pause"

@@ -25,7 +25,7 @@ from tidegate.errors import ConfigError, LogError, StateError
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.start import prepare
+from tidegate.runtime.driver.start import prepare
 from tidegate.server import following, replicas
 from tidegate.server.following import Following
 from tidegate.server.position import from_text, to_text

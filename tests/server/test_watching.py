@@ -19,12 +19,12 @@ from tidegate.clock import SystemClock
 from tidegate.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.apps import Manifests
-from tidegate.runtime.lag import lag_of
-from tidegate.runtime.start import Run, prepare
-from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
-from tidegate.runtime.takeover import Claim, take_over
-from tidegate.runtime.view import SILENT_SECONDS
+from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
+from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.takeover import Claim, take_over
+from tidegate.runtime.topics.lag import lag_of
+from tidegate.runtime.topics.manifests import Manifests
+from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
 from tidegate.server import slots_seen, watching
 from tidegate.server.slots_seen import SlotsSeen
 from tidegate.server.watching import Watching

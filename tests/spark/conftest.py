@@ -15,8 +15,8 @@ import tidegate
 from tidegate.config import Config
 from tidegate.connection import Connection
 from tidegate.errors import TidegateError
-from tidegate.runtime.coordinator import Patience
-from tidegate.runtime.load import load_app
+from tidegate.load import load_app
+from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running
 from tidegate.spark.session import start_session
 

@@ -26,11 +26,11 @@ import tidegate
 from tidegate import TableTopic, Topic
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
+from tidegate.load import load_app
 from tidegate.log.reads import read_between
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.host import folders_here
-from tidegate.runtime.load import load_app
-from tidegate.runtime.status import Landing, Numbers, Status
+from tidegate.runtime.slot.host import folders_here
+from tidegate.runtime.topics.status import Landing, Numbers, Status
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 

@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from tidegate import Topic
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
-from tidegate.runtime.coordinator import State
+from tidegate.runtime.driver.coordinator import State
 from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 

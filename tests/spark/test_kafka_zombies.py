@@ -32,7 +32,7 @@ from tidegate.config import Config
 from tidegate.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.coordinator import State
+from tidegate.runtime.driver.coordinator import State
 from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition

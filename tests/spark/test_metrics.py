@@ -18,7 +18,7 @@ from tests.waiting import wait_for
 
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
-from tidegate.runtime.coordinator import Patience
+from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running
 from tidegate.types import TopicPartition
 

@@ -28,17 +28,17 @@ from tests.spark.test_cluster import (
 
 import tidegate
 from tidegate.config import Config, load_config
-from tidegate.runtime.control import read_control
-from tidegate.runtime.status import Landing, Numbers
-from tidegate.runtime.takeover import ROLE
+from tidegate.runtime.driver.takeover import ROLE
+from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.status import Landing, Numbers
 from tidegate.state.manager import Limits
 from tidegate.types import TopicPartition
 
 HASTY = """
 import signal, sys
 from tidegate.config import load_config
-from tidegate.runtime.coordinator import Patience
-from tidegate.runtime.load import load_app
+from tidegate.runtime.driver.coordinator import Patience
+from tidegate.load import load_app
 from tidegate.spark.running import Running
 from tidegate.spark.session import start_session
 

@@ -23,8 +23,8 @@ from tidegate.config import Config, load_config
 from tidegate.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.status import Landing
+from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.topics.status import Landing
 from tidegate.serde.plain import PLAIN
 from tidegate.spark.frames import read_store, read_topic
 from tidegate.spark.running import Running

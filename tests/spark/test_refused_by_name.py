@@ -16,7 +16,7 @@ from tidegate.config import Config, load_config
 from tidegate.connect import connect
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.runtime.coordinator import Patience
+from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running
 from tidegate.spark.write import write_topic
 

@@ -27,10 +27,10 @@ import tidegate
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.load import load_app
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.coordinator import Patience, State
-from tidegate.runtime.load import load_app
-from tidegate.runtime.status import Landing
+from tidegate.runtime.driver.coordinator import Patience, State
+from tidegate.runtime.topics.status import Landing
 from tidegate.spark.running import Running
 from tidegate.testing import Driver
 

@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
-from tidegate.runtime.coordinator import State
+from tidegate.runtime.driver.coordinator import State
 from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.frames import read_topic
 from tidegate.spark.running import Running

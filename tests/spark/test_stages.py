@@ -25,8 +25,8 @@ from tidegate import App, TableTopic, Topic
 from tidegate.config import Config, load_config
 from tidegate.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.runtime.coordinator import State
-from tidegate.runtime.load import load_app
+from tidegate.load import load_app
+from tidegate.runtime.driver.coordinator import State
 from tidegate.spark.running import Running
 from tidegate.testing import Driver
 

@@ -23,7 +23,7 @@ from tidegate.log.reads import fold, read_between
 from tidegate.log.records import ReadRow, Row, rows_of, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.commit import commit
+from tidegate.runtime.slot.commit import commit
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.key_value import KeyValueStore

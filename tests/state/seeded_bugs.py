@@ -20,11 +20,11 @@ from tidegate.log.positions import Position, position_row
 from tidegate.log.protocol import Fetched, Writer
 from tidegate.log.records import to_batch
 from tidegate.log.sqlite import writer as sqlite_writer
-from tidegate.runtime import commit as commit_module
-from tidegate.runtime import takeover
-from tidegate.runtime.commit import Committable
-from tidegate.runtime.outputs import Outputs
-from tidegate.runtime.task import StreamTask
+from tidegate.runtime.driver import takeover
+from tidegate.runtime.output.outputs import Outputs
+from tidegate.runtime.slot import commit as commit_module
+from tidegate.runtime.slot.commit import Committable
+from tidegate.runtime.task.task import StreamTask
 from tidegate.state import changelog, folders, restore
 from tidegate.state.builder import BuiltStore
 from tidegate.state.cached import CachedStore

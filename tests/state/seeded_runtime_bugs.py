@@ -10,11 +10,11 @@ import pytest
 from tidegate.gate.buffer import Buffer
 from tidegate.gate.formats import Held
 from tidegate.gate.step import GateStep
-from tidegate.runtime.merge import Merge
-from tidegate.runtime.sender import Sender
-from tidegate.runtime.slot import Slot
-from tidegate.runtime.standing import Standing
-from tidegate.runtime.start import Run
+from tidegate.runtime.driver.start import Run
+from tidegate.runtime.output.sender import Sender
+from tidegate.runtime.slot.slot import Slot
+from tidegate.runtime.task.merge import Merge
+from tidegate.runtime.task.source_positions import Standing
 from tidegate.types import TopicPartition
 
 Patch = pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from tidegate.clock import ManualClock
 from tidegate.log.positions import Position, TaskId, positions_topic, read_positions
 from tidegate.log.reads import fold
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.commit import commit
+from tidegate.runtime.slot.commit import commit
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.manager import Limits, Owner, StateManager

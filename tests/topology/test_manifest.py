@@ -9,7 +9,7 @@ import pytest
 
 from tidegate import App, ConfigError, Settings, TableTopic, Topic, UpgradeError, operational, stores
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.control import read_control
+from tidegate.runtime.topics.control import read_control
 from tidegate.testing.driver import Driver
 from tidegate.topology.manifest import Manifest, make_manifest, partition_counts
 

@@ -12,11 +12,11 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
-from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.stage import Stage
-from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import Claim
+from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.takeover import Claim
+from tidegate.runtime.slot.stage import Stage
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.spark.ship import fingerprint
 from tidegate.testing.broker.guard import GuardedProcess
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from benchmarks.peers.tidegate.plain import Plain
 from tidegate.config import Config, load_config
-from tidegate.runtime.coordinator import State, View
-from tidegate.runtime.load import load_app
+from tidegate.load import load_app
+from tidegate.runtime.driver.coordinator import State, View
 
 LOOK_SECONDS = 0.05
 

@@ -17,12 +17,12 @@ from tidegate.cli.output import say, say_json, say_table
 from tidegate.clock import SystemClock
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.runtime.apps import find_manifest
-from tidegate.runtime.control import read_control
-from tidegate.runtime.lag import lag_of
-from tidegate.runtime.load import load_app
-from tidegate.runtime.status import Ended, StatusFollower
-from tidegate.runtime.takeover import ROLE, ask_to_stop
+from tidegate.load import load_app
+from tidegate.runtime.driver.takeover import ROLE, ask_to_stop
+from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.lag import lag_of
+from tidegate.runtime.topics.manifests import find_manifest
+from tidegate.runtime.topics.status import Ended, StatusFollower
 from tidegate.topology.describe import as_dict, as_mermaid, as_text
 
 Name = Annotated[

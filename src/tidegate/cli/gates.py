@@ -20,7 +20,7 @@ from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.outside import Gate, KeyState
 from tidegate.log.protocol import Log
-from tidegate.runtime.apps import manifests
+from tidegate.runtime.topics.manifests import manifests
 from tidegate.typed_text import from_text
 from tidegate.view import Kind, printable, when
 

@@ -17,8 +17,8 @@ from tidegate.clock import SystemClock
 from tidegate.config import load_config
 from tidegate.errors import ConfigError
 from tidegate.log.protocol import Log
-from tidegate.runtime.apps import find_manifest
-from tidegate.runtime.reset import Reset, carry_out, end_run, held, holder, last_epoch, planned_reset
+from tidegate.runtime.driver.reset import Reset, carry_out, end_run, held, holder, last_epoch, planned_reset
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
 
 WAIT_SECONDS = 30.0

@@ -19,12 +19,12 @@ from tidegate.cli.output import note, say_json
 from tidegate.cli.run_view import RunView
 from tidegate.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.load import load_app
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
-from tidegate.runtime.check_registry import check_registry
-from tidegate.runtime.first_start import check_first_start
-from tidegate.runtime.load import load_app
-from tidegate.runtime.start import check_sources
+from tidegate.runtime.driver.check_registry import check_registry
+from tidegate.runtime.driver.first_start import check_first_start
+from tidegate.runtime.driver.start import check_sources
 from tidegate.serde.registry_settings import use_registry
 from tidegate.topology.differences import check_unchanged
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from tidegate.cli.output import note, say_json
 
 if TYPE_CHECKING:
-    from tidegate.runtime.view import View
+    from tidegate.runtime.driver.slot_overview import View
 
 WAITING = "waiting for the log"
 

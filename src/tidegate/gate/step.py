@@ -21,7 +21,7 @@ from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tidegate.runtime.merge import RawRecord
+    from tidegate.runtime.task.merge import RawRecord
 
 AT_ONCE = 100
 """Events of one key in a row, while others wait for their turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tidegate.runtime.status import GateNumbers, Numbers
+from tidegate.runtime.topics.status import GateNumbers, Numbers
 from tidegate.server.slots_seen import STATES, SlotSeen
 from tidegate.server.watching import AppSeen
 

@@ -15,7 +15,7 @@ from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.gate.outside import Changelogs, Gate
 from tidegate.log.protocol import Log
-from tidegate.runtime.apps import Manifests
+from tidegate.runtime.topics.manifests import Manifests
 from tidegate.server.once import Once
 from tidegate.server.replicas import HISTORY, Moment, Replicas
 from tidegate.server.streams import Streams

@@ -14,8 +14,8 @@ import math
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from tidegate.runtime.status import Ended, Failure, Landing, Numbers, Status, Warned
-from tidegate.runtime.view import SILENT_SECONDS
+from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
+from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Status, Warned
 
 KEPT_WARNINGS = 20
 STATES = ("running", "restoring", "starting", "silent", "failed", "stopped")

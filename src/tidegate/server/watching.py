@@ -23,10 +23,10 @@ from tidegate.errors import LogError, TidegateError
 from tidegate.log.ensure import find_topic
 from tidegate.log.positions import Position, TaskId, fold_position
 from tidegate.log.protocol import Fetched, Log
-from tidegate.runtime.control import Attempt, Control, Plan
-from tidegate.runtime.lag import Lag, lags
-from tidegate.runtime.status import Status
-from tidegate.runtime.takeover import ROLE
+from tidegate.runtime.driver.takeover import ROLE
+from tidegate.runtime.topics.control import Attempt, Control, Plan
+from tidegate.runtime.topics.lag import Lag, lags
+from tidegate.runtime.topics.status import Status
 from tidegate.server.slots_seen import SlotSeen, SlotsSeen
 from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from tidegate.clock import SystemClock
 from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.stage import Stage
+from tidegate.runtime.slot.stage import Stage
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.spark.session import cores_of, room_for_slots
 from tidegate.spark.slot_task import run_slot
 from tidegate.spark.stages import StageRunner, as_told

@@ -18,13 +18,13 @@ from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.log.reopening import ReopeningLog
-from tidegate.runtime.caught_up import CaughtUp
-from tidegate.runtime.check_registry import check_registry
-from tidegate.runtime.coordinator import Coordinator, Means, Patience, State, View
-from tidegate.runtime.host import machine_name
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.start import prepare
-from tidegate.runtime.takeover import Claim
+from tidegate.runtime.driver.caught_up import CaughtUp
+from tidegate.runtime.driver.check_registry import check_registry
+from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.takeover import Claim
+from tidegate.runtime.slot.host import machine_name
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.serde.registry_settings import settled_registry, use_registry
 from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session

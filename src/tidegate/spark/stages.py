@@ -22,13 +22,13 @@ from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError,
 from tidegate.log.place import LogPlace
 from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
-from tidegate.runtime.control import read_control
-from tidegate.runtime.on_error import in_user_code
-from tidegate.runtime.purger import Purger
-from tidegate.runtime.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
-from tidegate.runtime.start import Run
-from tidegate.runtime.status import Warned, tell
-from tidegate.runtime.takeover import ROLE
+from tidegate.runtime.driver.purger import Purger
+from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.takeover import ROLE
+from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
+from tidegate.runtime.task.on_error import in_user_code
+from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.status import Warned, tell
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.topic_source import Shipped, Span, read_span
 from tidegate.spark.write import PLACE, FrameRows, written_columns

@@ -20,7 +20,7 @@ import msgspec
 from tidegate.errors import ConfigError, StateError
 from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
-from tidegate.runtime.apps import find_manifest
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.serde import Json, MsgPack, Serde
 from tidegate.serde.java import JAVA
 from tidegate.serde.plain import PLAIN

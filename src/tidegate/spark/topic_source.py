@@ -30,7 +30,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
 from tidegate.log.route import partitions_of
 from tidegate.names import HEADER_PREFIX
-from tidegate.runtime.time_only import is_time_only
+from tidegate.runtime.output.time_only import is_time_only
 from tidegate.serde import Serde
 from tidegate.serde.framed import Framed
 from tidegate.serde.registry_settings import registry_settings, use_registry

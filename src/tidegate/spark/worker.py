@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from tidegate.clock import SystemClock
+from tidegate.load import load_app
 from tidegate.log.open import open_log
-from tidegate.runtime.load import load_app
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot_job import SlotJob
-from tidegate.runtime.start import attach
+from tidegate.runtime.driver.start import attach
+from tidegate.runtime.slot.job import SlotJob
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.ship import check_fingerprint
 

@@ -28,10 +28,10 @@ from tidegate.log.protocol import Log
 from tidegate.log.records import Headers
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
-from tidegate.runtime.slot import Slot
-from tidegate.runtime.start import Run, prepare
-from tidegate.runtime.task import StreamTask
-from tidegate.runtime.time_only import is_time_only
+from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.output.time_only import is_time_only
+from tidegate.runtime.slot.slot import Slot
+from tidegate.runtime.task.task import StreamTask
 from tidegate.serde.registry_settings import use_registry
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits

@@ -13,8 +13,8 @@ from tidegate.gate.outside import Gate
 from tidegate.gate.step import Counts
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.start import Run
-from tidegate.runtime.task import StreamTask
+from tidegate.runtime.driver.start import Run
+from tidegate.runtime.task.task import StreamTask
 from tidegate.testing.views import all_records
 from tidegate.topology.node import Kind
 from tidegate.types import TopicPartition

@@ -10,7 +10,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import fold, read_between
 from tidegate.log.records import rows_of
 from tidegate.record import Record
-from tidegate.runtime.task import StreamTask
+from tidegate.runtime.task.task import StreamTask
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.cached import CachedStore
 from tidegate.state.memory import MemoryStore

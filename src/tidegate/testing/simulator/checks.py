@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.runtime.task import StreamTask
+from tidegate.runtime.task.task import StreamTask
 from tidegate.state.manager import StateManager
 from tidegate.testing.simulator.expected import Expected
 from tidegate.testing.simulator.program import value_of, visible_rows

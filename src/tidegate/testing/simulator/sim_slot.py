@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
 from tidegate.log.place import LogPlace
-from tidegate.runtime.control import SlotPlan
-from tidegate.runtime.order import SlotOrder
-from tidegate.runtime.slot import Slot
-from tidegate.runtime.slot_job import open_slot
-from tidegate.runtime.task import StreamTask
+from tidegate.runtime.slot.job import open_slot
+from tidegate.runtime.slot.slot import Slot
+from tidegate.runtime.task.task import StreamTask
+from tidegate.runtime.topics.control import SlotPlan
+from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.state.manager import Limits
 from tidegate.state.protocol import RestoreListener
 from tidegate.testing.simulator.program import APP

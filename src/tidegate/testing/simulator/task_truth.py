@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
-from tidegate.runtime.start import Run
+from tidegate.runtime.driver.start import Run
 from tidegate.state.builder import StoreBuilder
 from tidegate.testing.simulator.expected import Expected, Input
 from tidegate.testing.simulator.program import BUILDERS, OUTPUT, tag_and_number, value_of

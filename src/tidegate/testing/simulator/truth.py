@@ -13,8 +13,8 @@ import msgspec
 from tidegate import names
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
-from tidegate.runtime.origin import origin_of
-from tidegate.runtime.start import Run
+from tidegate.runtime.driver.start import Run
+from tidegate.runtime.output.origin import origin_of
 from tidegate.testing.simulator.expected import Input
 from tidegate.testing.simulator.gate_truth import GateTruth
 from tidegate.testing.simulator.logs import Rows, SimLog

@@ -19,7 +19,7 @@ from tidegate.log.positions import Position
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.start import Run
+from tidegate.runtime.driver.start import Run
 from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.types import Offset, TopicPartition
 

@@ -1,0 +1,81 @@
+"""From `module:name` to an app, with its settings."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from tidegate.app import App
+from tidegate.errors import ConfigError
+from tidegate.runtime.task.on_error import user_place
+from tidegate.settings import Settings
+
+
+def load_app(name: str, settings: Mapping[str, Any] | None = None) -> App:
+    """The app of this name: an App, or what a function () or (Settings) gives.
+
+    Raises ConfigError: `no-such-app` if it cannot be imported, `not-an-app` if it is something else.
+    """
+    module_name, found, attribute = name.partition(":")
+    if not found or not module_name or not attribute:
+        raise ConfigError("no-such-app", f"{name!r} names no app", "write module:name, such as orders:app")
+    module = _imported(module_name)
+    try:
+        target = getattr(module, attribute)
+    except AttributeError:
+        raise ConfigError(
+            "no-such-app", f"module {module_name!r} has no {attribute!r}", "define it, or name another app"
+        ) from None
+    app = target if isinstance(target, App) else _called(name, target, settings or {})
+    if not isinstance(app, App):
+        raise _not_an_app(name, f"is a {type(app).__name__}")
+    return app
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        where = "" if missing == name else f", which {name!r} imports"
+        raise ConfigError(
+            "no-such-app",
+            f"there is no module {missing!r}{where}",
+            "start tidegate where it can be imported, or install it",
+        ) from error
+    except Exception as error:
+        place = user_place(error)
+        raise ConfigError(
+            "broken-app",
+            f"module {name!r} cannot be imported: {type(error).__name__}: {error}"
+            + (f" at {place}" if place else ""),
+            "mend it; python -c 'import ...' shows the same",
+        ) from error
+
+
+def _called(name: str, target: Any, settings: Mapping[str, Any]) -> Any:
+    if not callable(target) or isinstance(target, type):
+        raise _not_an_app(name, f"is a {type(target).__name__}")
+    parameters = list(inspect.signature(target).parameters.values())
+    if not parameters:
+        return target()
+    if len(parameters) > 1:
+        raise _not_an_app(name, f"takes {len(parameters)} parameters")
+    hints = get_type_hints(target, vars(sys.modules[target.__module__]))
+    kind = hints.get(parameters[0].name)
+    if not isinstance(kind, type) or not issubclass(kind, Settings):
+        raise _not_an_app(name, f"takes {parameters[0].name!r}, which is no Settings")
+    given = kind.of(settings)
+    app = target(given)
+    if isinstance(app, App):
+        app.attach(given)
+    return app
+
+
+def _not_an_app(name: str, what: str) -> ConfigError:
+    return ConfigError(
+        "not-an-app", f"{name!r} {what}", "it must be an App, or a function () or (Settings) that gives one"
+    )

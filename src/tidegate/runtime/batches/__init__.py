@@ -1,0 +1,1 @@
+"""The whole-batch path: the same operators over columns."""

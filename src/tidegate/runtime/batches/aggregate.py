@@ -1,0 +1,152 @@
+"""Aggregates of streams over whole columns, with the results of the step that takes one record at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import StateError
+from tidegate.runtime.batches.columns import Changes, Columns, Groups, Values, grouped
+from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows
+from tidegate.runtime.operators.null_values import NullValues
+from tidegate.runtime.operators.stateful import aggregation
+from tidegate.state.builder import StoreBuilder
+from tidegate.topology.node import Node
+
+
+class StoreHost(Protocol):
+    """What an aggregate needs of its task."""
+
+    @property
+    def null_values(self) -> NullValues: ...
+
+    def store(self, builder: StoreBuilder[Any]) -> Any: ...
+
+
+def aggregate(node: Node, host: StoreHost, *, wants_old: bool) -> Callable[[Columns], Columns]:
+    """The step. `wants_old`: whether those behind it look at the values that changes replace."""
+    builder, step = node.stores[0], aggregation(node)
+    kept = KeptRows(builder, host.store(builder))
+    counting = node.options["built_in"] == "count"
+
+    def handle(columns: Columns) -> Columns:
+        columns = _with_values(columns, host.null_values)
+        if not len(columns):
+            return columns.with_values(Changes([], []))
+        keys, groups = _by_key(node, columns, builder)
+        found, times = kept.load_many(keys)
+        if counting:
+            changes, newest = _counted(kept, found, groups)
+        elif kept.plain is not None:
+            changes, newest = _folded_plain(kept, keys, found, groups, columns, step)
+        else:
+            changes, newest = _folded(kept, keys, found, groups, columns, step, wants_old=wants_old)
+        at = _times(columns, groups, times, changes.new) if kept.timed else columns.timestamps
+        kept.save_many(keys, newest, at.take(groups.last).to_pylist())
+        return replace(columns, values=changes, timestamps=at)
+
+    return handle
+
+
+def _with_values(columns: Columns, ignored: NullValues) -> Columns:
+    """Without the records that have no value; those are counted."""
+    values = columns.listed()
+    if all(value is not None for value in values):
+        return columns
+    kept = [index for index, value in enumerate(values) if value is not None]
+    ignored.count += len(columns) - len(kept)
+    return columns.take(kept, [values[index] for index in kept])
+
+
+def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:
+    """The stored keys of the groups, and the groups, by their first records: changelogs keep the order of
+    writes. Bytes decide what is one key: two forms of it are one row."""
+    keys = columns.keys
+    if None in keys.distinct:
+        raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
+    encoded: list[Any] = keys.encoded(builder.key, builder.key.encode)
+    numbers = keys.numbers
+    if encoded is keys.raw and columns.rows is None:
+        return encoded, grouped(numbers)
+    first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
+    if len(first) < len(encoded):
+        encoded, numbers = list(first), pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
+    by_first: Any = numbers.dictionary_encode()
+    return [encoded[number] for number in by_first.dictionary.to_pylist()], grouped(by_first.indices)
+
+
+def _counted(kept: KeptRows, found: list[bytes | None], groups: Groups) -> tuple[Changes, list[bytes | None]]:
+    before: Any = pa.array(kept.read_many(found), pa.int64())
+    start: Any = pc.fill_null(before, 0)
+    new: Any = pc.add(pc.add(start.take(groups.group), groups.place), 1)
+    old: Any = pc.subtract(new, 1)
+    if before.null_count:
+        fresh = pc.and_(pc.equal(groups.place, 0), pc.is_null(before).take(groups.group))
+        old = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
+    newest = pc.add(start, groups.sizes.cast(pa.int64())).to_pylist()
+    return Changes(old, new), kept.written_many(newest)
+
+
+def _folded_plain(
+    kept: KeptRows,
+    keys: list[bytes],
+    found: list[bytes | None],
+    groups: Groups,
+    columns: Columns,
+    step: Callable[[Any, Any], Any],
+) -> tuple[Changes, list[bytes | None]]:
+    """Of values that nobody can change, and that have one form. What would not be stored fails here too if a
+    later row of its key replaces it."""
+    newest, olds, news, plain = kept.read_many(found), [], [], kept.plain
+    for group, value in zip(groups.group.to_pylist(), columns.listed(), strict=True):
+        olds.append(newest[group])
+        new = step(newest[group], value)
+        if type(new) is not plain:
+            new = kept.read(kept.written(new))
+        newest[group] = new
+        news.append(new)
+    kept.check_plain(keys, groups.group, news)
+    return Changes(olds, news), kept.written_many(newest)
+
+
+def _folded(
+    kept: KeptRows,
+    keys: list[bytes],
+    found: list[bytes | None],
+    groups: Groups,
+    columns: Columns,
+    step: Callable[[Any, Any], Any],
+    *,
+    wants_old: bool,
+) -> tuple[Changes, list[bytes | None]]:
+    """Of any others: each step gets a state of its own, and what it returns is encoded at once."""
+    newest, read, written = found, kept.read, kept.written
+    olds: list[bytes | None] = []
+    news: list[bytes | None] = []
+    for group, value in zip(groups.group.to_pylist(), columns.listed(), strict=True):
+        before = newest[group]
+        newest[group] = after = written(step(read(before), value))
+        olds.append(before)
+        news.append(after)
+    kept.check_sizes(keys, groups.group, news)
+    return Changes(kept.read_many(olds) if wants_old else olds, kept.read_many(news)), newest
+
+
+def _times(columns: Columns, groups: Groups, before: list[int], new: Values) -> pa.Array[Any]:
+    """The time of each result: the largest of its key so far. One that deletes its row is the last of it."""
+    timestamps = columns.timestamps
+    rising: Any = pc.cumulative_max(timestamps)
+    deleted = not isinstance(new, pa.Array) and any(value is None for value in new)
+    if not deleted and max(before) <= timestamps[0].as_py() and rising.equals(timestamps):
+        return timestamps
+    kept_new = [True] * len(columns) if isinstance(new, pa.Array) else [value is not None for value in new]
+    newest, made = list(before), []
+    for group, time, there in zip(groups.group.to_pylist(), timestamps.to_pylist(), kept_new, strict=True):
+        at = max(time, newest[group])
+        newest[group] = at if there else NO_TIME
+        made.append(at)
+    return pa.array(made, pa.int64())

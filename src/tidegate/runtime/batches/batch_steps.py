@@ -1,0 +1,181 @@
+"""The same steps over whole columns: many records at once, with the same results as one by one.
+
+Only for chains without a fork whose state is built-in aggregation: there the order of effects is the order
+of records, whichever way one walks. A batch that fails leaves nothing behind and is run again record by
+record, so that policies meet the record that failed and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tidegate.errors import StateError
+from tidegate.runtime.batches.aggregate import aggregate
+from tidegate.runtime.batches.columns import Changes, Columns, Keys
+from tidegate.runtime.operators.change import Change
+from tidegate.runtime.operators.immutable import PLAIN_TYPES, unchangeable
+from tidegate.runtime.operators.null_values import NullValues
+from tidegate.state.builder import StoreBuilder
+from tidegate.topology.graph import Subtopology, Topology
+from tidegate.topology.node import INTERNAL, Kind, Node
+
+KINDS = (
+    Kind.MAP,
+    Kind.FLAT_MAP,
+    Kind.FILTER,
+    Kind.SELECT_KEY,
+    Kind.AGGREGATE,
+    Kind.TABLE_MAP,
+    Kind.TABLE_FILTER,
+    Kind.SINK,
+    Kind.TABLE_SINK,
+    Kind.REPARTITION,
+)
+
+Step = Callable[[Columns], Columns]
+
+
+class BatchHost(Protocol):
+    """What batch steps need of their task."""
+
+    @property
+    def null_values(self) -> NullValues: ...
+
+    def store(self, builder: StoreBuilder[Any]) -> Any: ...
+
+    def emit_columns(self, node: Node, columns: Columns) -> None: ...
+
+
+def batch_steps(topology: Topology, subtopology: Subtopology, host: BatchHost) -> list[Step] | None:
+    """The steps from the only input to the only end, or None if the subtopology is of another shape."""
+    if len(subtopology.inputs) != 1:
+        return None
+    node = topology.nodes[subtopology.inputs[0]]
+    if node.kind not in (Kind.SOURCE, Kind.REPARTITION, Kind.FRAME, Kind.ADMITTED):
+        return None
+    steps: list[Step] = []
+    while children := topology.children(node.id):
+        if len(children) != 1 or children[0].kind not in KINDS or len(children[0].parents) != 1:
+            return None
+        node = children[0]
+        if any(store.capacity is not None for store in node.stores):
+            return None  # which key it forgets depends on the order of single reads and writes
+        steps.append(_step(node, host, topology.children(node.id)))
+        if node.kind in INTERNAL:
+            break
+    return steps
+
+
+def _step(node: Node, host: BatchHost, behind: list[Node]) -> Step:
+    if node.kind in (Kind.SINK, Kind.TABLE_SINK, Kind.REPARTITION):
+        return _emit(node, host)
+    if node.kind is Kind.AGGREGATE:
+        return aggregate(node, host, wants_old=[child.kind for child in behind] != [Kind.TABLE_SINK])
+    function = node.functions["function"]
+    makers: dict[Kind, Callable[[Callable[..., Any]], Step]] = {
+        Kind.MAP: _map,
+        Kind.FLAT_MAP: _flat_map,
+        Kind.FILTER: _filter,
+        Kind.SELECT_KEY: _select_key,
+        Kind.TABLE_MAP: _table_map,
+        Kind.TABLE_FILTER: _table_filter,
+    }
+    return makers[node.kind](function)
+
+
+class OneObjectForMany(Exception):  # noqa: N818 - no failure: the batch is run record by record
+    """A function returned one object for several records. Record by record each is used before the next is
+    made; over a batch the last form of it would stand for all."""
+
+
+def _each_its_own(values: list[Any]) -> list[Any]:
+    """The values, unless one that can be changed comes twice."""
+    if set(map(type, values)) <= PLAIN_TYPES or len(set(map(id, values))) == len(values):
+        return values
+    comes: dict[int, int] = {}
+    for value in values:
+        comes[id(value)] = times = comes.get(id(value), 0) + 1
+        if times == 2 and not unchangeable(value):
+            raise OneObjectForMany
+    return values
+
+
+def _map(function: Callable[..., Any]) -> Step:
+    return lambda columns: columns.with_values(_each_its_own([function(value) for value in columns.listed()]))
+
+
+def _flat_map(function: Callable[..., Any]) -> Step:
+    def step(columns: Columns) -> Columns:
+        made = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
+        values = _each_its_own([value for _, value in made])
+        return columns.take([index for index, _ in made], values)
+
+    return step
+
+
+def _filter(function: Callable[..., Any]) -> Step:
+    def step(columns: Columns) -> Columns:
+        kept = [(index, value) for index, value in enumerate(columns.listed()) if function(value)]
+        return columns.take([index for index, _ in kept], [value for _, value in kept])
+
+    return step
+
+
+def _select_key(function: Callable[..., Any]) -> Step:
+    def step(columns: Columns) -> Columns:
+        keys = _each_its_own([function(value) for value in columns.listed()])
+        return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
+
+    return step
+
+
+def _table_map(function: Callable[..., Any]) -> Step:
+    def one(value: Any) -> Any:
+        return None if value is None else function(value)
+
+    def step(columns: Columns) -> Columns:
+        changes = [(one(old), one(new)) for old, new in columns.listed()]
+        olds, news = ([change[side] for change in changes] for side in (0, 1))
+        return columns.with_values(Changes(olds, _each_its_own(news)))
+
+    return step
+
+
+def _table_filter(function: Callable[..., Any]) -> Step:
+    def one(value: Any) -> Any:
+        return value if value is not None and function(value) else None
+
+    def step(columns: Columns) -> Columns:
+        changes = [Change(one(old), one(new)) for old, new in columns.listed()]
+        kept = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]
+        return columns.take(kept, Changes([changes[i].old for i in kept], [changes[i].new for i in kept]))
+
+    return step
+
+
+def _emit(node: Node, host: BatchHost) -> Step:
+    def step(columns: Columns) -> Columns:
+        changes = columns.values
+        if isinstance(changes, Changes):
+            columns = _rows_to_send(columns, changes)
+        if node.kind is Kind.REPARTITION and None in columns.keys.distinct:
+            raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
+        if len(columns):
+            host.emit_columns(node, columns)
+        return columns
+
+    return step
+
+
+def _rows_to_send(columns: Columns, changes: Changes) -> Columns:
+    """New rows; where there was none and is none there is nothing to send."""
+    if isinstance(changes.new, pa.Array):
+        return columns.with_values(changes.new)
+    kept = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]
+    if len(kept) == len(columns):
+        return columns.with_values(changes.new)
+    return columns.take(kept, [changes.new[index] for index in kept])

@@ -1,0 +1,1 @@
+"""Driving an app: taking it over, starting its slots, planning, stopping and resetting it."""

@@ -1,0 +1,201 @@
+"""Starting an app over: what belongs to it alone is deleted, and its next run begins with the sources.
+
+1 find what belongs to the app; what another app calls its own too is left alone; 2 see that no run holds the
+app, or end the one that does: ask it to stop and wait for its slots; 3 take the app over, as a driver does:
+nobody who held a writer of its last plan can commit from here on. Unless it is forced, the reset ends here if
+a run began after 2, while the question was on screen: no topic is deleted; 4 delete its topics, the control
+topic last: a reset that is killed can be run again, and until then a start is refused by name. Before each
+topic the control topic is looked at: a run that takes the app over meanwhile ends the reset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import msgspec
+
+from tidegate import names
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, StateError
+from tidegate.faultpoints import reach
+from tidegate.log.ensure import find_topic
+from tidegate.log.protocol import Log
+from tidegate.log.reads import read_between
+from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.topics.control import Control, read_control
+from tidegate.runtime.topics.manifests import manifests
+from tidegate.runtime.topics.status import Ended, Failure, Status, StatusFollower
+from tidegate.topology.belongings import Belongings, of_manifest
+from tidegate.types import TopicPartition
+
+SILENT_SECONDS = 3.0
+"""Slots report once a second: one that reports nothing for so long does not run."""
+LOOK_BACK_MS = 600_000
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What a reset deletes, in this order, and what it leaves alone."""
+
+    app: str
+    topics: list[str]
+    shared: dict[str, str]
+    """Topics that another app owns as well, with its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A run that may still write."""
+
+    epoch: int
+    ending: bool
+    """Whether it was asked to stop."""
+    seen_ms: int | None
+    """How long ago one of its slots reported anything; None if none did lately."""
+
+
+def planned_reset(log: Log, mine: Belongings) -> Reset:
+    """Step 1. Sources, outputs, topics of gates and those that the user named stay."""
+    control, own = names.control(mine.app), set(mine.state) - mine.named
+    own |= {made(mine.app) for made in (names.positions, names.status, names.dead_letters)}
+    shared = {
+        topic: other.app
+        for other in map(of_manifest, manifests(log))
+        if other.app != mine.app
+        for topic in sorted((own | {control}) & mine.shared_with(other))
+    }
+    ordered = [*(topic for topic in mine.state if topic in own), *sorted(own - set(mine.state)), control]
+    topics = [topic for topic in ordered if topic not in shared and find_topic(log, topic) is not None]
+    return Reset(mine.app, topics, shared)
+
+
+def holder(log: Log, app: str, clock: Clock) -> Holder | None:
+    """Step 2: the run that holds the app, if any.
+
+    A run that ends in order writes a stop for its own epoch, and each of its slots reports its end. One that
+    did not write it holds the app: it may have been killed, and nothing in the log shows the difference.
+    Where a slot did not report its end, it is listened to for a few seconds.
+    """
+    if find_topic(log, names.control(app)) is None:
+        return _unknown_run(log, app)
+    control = read_control(log, app)
+    epoch, stop = control.epoch(ROLE), control.stop(ROLE)
+    if not epoch:
+        return None
+    now = clock.now()
+    reports = [(at, one) for at, one in _reports(log, app, now - LOOK_BACK_MS) if one.epoch == epoch]
+    seen = max((at for at, _ in reports), default=None)
+    ago = None if seen is None else max(0, now - seen)
+    if stop.epoch < epoch or stop.for_new_plan:
+        return Holder(epoch, ending=False, seen_ms=ago)
+    ended = {one.slot for _, one in reports if isinstance(one, Ended)}
+    if _planned(control, epoch) <= ended or not _reports_again(log, app, epoch):
+        return None
+    return Holder(epoch, ending=True, seen_ms=ago)
+
+
+def end_run(log: Log, app: str, who: str, clock: Clock, seconds: float) -> int:
+    """Step 2 by force: ask for the end, and wait until all slots have ended, none reports anything any more,
+    or the time is up. How many ended."""
+    if find_topic(log, names.control(app)) is None:
+        return 0
+    with closing(StatusFollower(log, app)) as follower:
+        epoch = ask_to_stop(log, app, who, clock.now())
+        planned = _planned(read_control(log, app), epoch)
+        ended: set[int] = set()
+        deadline, heard = time.monotonic() + seconds, time.monotonic()
+        while not (planned and planned <= ended) and time.monotonic() < min(deadline, heard + SILENT_SECONDS):
+            for one in follower.poll(POLL_SECONDS):
+                if one.epoch == epoch:
+                    heard = time.monotonic()
+                    ended |= {one.slot} if isinstance(one, Ended | Failure) else set()
+    return len(ended)
+
+
+def carry_out(log: Log, reset: Reset, clock: Clock, seen: int | None = None) -> None:
+    """Steps 3 and 4. `seen` is the epoch that step 2 was about; None by force. Raises FencedError if a run
+    takes the app over meanwhile, and StateError `app-running` if one did since `seen`."""
+    if names.control(reset.app) not in reset.topics:
+        for topic in reset.topics:
+            log.delete(topic)
+        return
+    with closing(take_over(log, reset.app, 1, clock)) as claim:
+        if seen is not None and claim.epoch != seen + 1:
+            raise _began(reset.app, claim.epoch - 1)
+        for topic in reset.topics:
+            reach("reset.4")
+            newest = read_control(log, reset.app).epoch(ROLE)
+            if newest > claim.epoch:
+                raise FencedError(names.driver_id(reset.app, ROLE), claim.epoch, newest)
+            log.delete(topic)
+
+
+def held(app: str, run: Holder) -> StateError:
+    """The refusal of a reset."""
+    if run.ending:
+        state = "is ending"
+    elif run.seen_ms is not None and run.seen_ms < 1000 * SILENT_SECONDS:
+        state = f"is running: a slot reported {run.seen_ms / 1000:.1f} s ago"
+    else:
+        state = "has not ended in order: it was killed, or it is starting, or it does not reach the log"
+    return StateError(
+        "app-running",
+        f"app {app!r} is held by its run of epoch {run.epoch}, which {state}",
+        f"end it: tidegate stop {app}; or stop and fence it first with: tidegate reset {app} --force",
+    )
+
+
+def last_epoch(log: Log, app: str) -> int:
+    """Of the newest run; 0 before the first, or without a control topic. Ask before `holder`."""
+    return read_control(log, app).epoch(ROLE) if find_topic(log, names.control(app)) is not None else 0
+
+
+def _began(app: str, epoch: int) -> StateError:
+    return StateError(
+        "app-running",
+        f"app {app!r} was started while the reset was waiting for an answer: nothing was deleted, and its run"
+        f" of epoch {epoch} was fenced",
+        f"start it again to go on; or end it first and run: tidegate reset {app}",
+    )
+
+
+def _unknown_run(log: Log, app: str) -> Holder | None:
+    """Without a control topic: whether anybody reports anything."""
+    if find_topic(log, names.status(app)) is None or not _reports_again(log, app, None):
+        return None
+    return Holder(0, ending=False, seen_ms=0)
+
+
+def _planned(control: Control, epoch: int) -> set[int]:
+    plan = control.plan(ROLE)
+    return {slot.slot for slot in plan.slots} if plan.epoch == epoch else set()
+
+
+def _reports_again(log: Log, app: str, epoch: int | None) -> bool:
+    """Whether a slot reports that it runs, within the time in which one that runs does."""
+    deadline = time.monotonic() + SILENT_SECONDS
+    with closing(StatusFollower(log, app)) as follower:
+        while time.monotonic() < deadline:
+            for one in follower.poll(POLL_SECONDS):
+                if not isinstance(one, Ended | Failure) and epoch in (None, one.epoch):
+                    return True
+    return False
+
+
+def _reports(log: Log, app: str, since: int) -> Iterator[tuple[int, Status]]:
+    """What slots reported lately, with the time of it."""
+    if find_topic(log, names.status(app)) is None:
+        return
+    partition = TopicPartition(names.status(app), 0)
+    start, end = log.offset_at(partition, since), log.ends([partition])[partition]
+    for batch in read_between(log, partition, start, end):
+        times, values = (batch.column(name).to_pylist() for name in ("timestamp", "value"))
+        for at, value in zip(times, values, strict=True):
+            try:
+                yield at, msgspec.json.decode(value, type=Status)
+            except (msgspec.DecodeError, TypeError):
+                continue

@@ -1,0 +1,84 @@
+"""What a driver knows of its slots: for itself, and for whoever looks on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from tidegate.errors import LogError
+from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned
+
+SILENT_SECONDS = 3.0
+"""Slots publish something once a second. One that has not done so for this long is not known to run."""
+
+
+@dataclass(slots=True)
+class View:
+    """Of one run. Numbers of slots are their own; those below 0 are stages."""
+
+    landings: dict[int, Landing] = field(default_factory=dict)
+    numbers: dict[int, Numbers] = field(default_factory=dict)
+    failures: deque[tuple[float, Failure]] = field(default_factory=lambda: deque(maxlen=100))
+    warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=100))
+    heard: dict[int, float] = field(default_factory=dict)
+    """When each slot last told anything."""
+    log_trouble: LogError | None = None
+    """Why the log does not answer; None while it does."""
+    restarts: int = 0
+    plans: int = 0
+    records: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, told: Landing | Numbers | Failure | Warned | Ended) -> None:
+        """What a slot told."""
+        if told.slot >= 0:
+            self.heard[told.slot] = time.monotonic()
+            self.log_trouble = None
+        match told:
+            case Landing():
+                self.landings[told.slot] = told
+                self.numbers.pop(told.slot, None)  # those of the job before say nothing of this one
+            case Numbers():
+                self.numbers[told.slot] = told
+            case Failure():
+                self._take_failure(told)
+            case Warned():
+                self.warnings.append(told)
+            case Ended():
+                self.records += told.records
+
+    def note(self, failure: Failure) -> None:
+        """How a job ended, as it looked from outside: what the slot itself told counts more."""
+        with self._lock:
+            if not any(_same(one, failure) for _, one in self.failures):
+                self.failures.append((time.monotonic(), failure))
+
+    def recent_failures(self, seconds: float) -> list[Failure]:
+        since = time.monotonic() - seconds
+        with self._lock:
+            return [failure for at, failure in self.failures if at >= since]
+
+    def silent_seconds(self, slot: int) -> float | None:
+        """For how long a slot has published nothing, if that is longer than one that is at work takes."""
+        silent = time.monotonic() - self.heard.get(slot, time.monotonic())
+        return silent if silent > SILENT_SECONDS else None
+
+    def next_term(self) -> None:
+        """The slots are others from here on."""
+        self.landings.clear()
+        self.numbers.clear()
+        self.heard.clear()
+
+    def _take_failure(self, failure: Failure) -> None:
+        with self._lock:
+            for index, (at, one) in enumerate(self.failures):
+                if _same(one, failure):
+                    self.failures[index] = at, failure
+                    return
+            self.failures.append((time.monotonic(), failure))
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    return (one.epoch, one.slot, one.attempt) == (other.epoch, other.slot, other.attempt)

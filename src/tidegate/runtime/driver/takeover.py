@@ -1,0 +1,221 @@
+"""Who may write: a driver takes an app over from whoever ran it before.
+
+1 open the driver's writer, fencing another driver; 2 only then read the control topic to its end, and write
+the highest epoch found + 1; 3 read it back as a committed reader; 4 open, and so fence, every writer that the
+plan found in 2 names; 5 start the slots, wait until they land, and write the plan over those that did, with
+first positions where there are none. Only then do slots open tasks.
+
+Steps 1 to 4 are here. A plan that was read before step 1 may be older than the one in force, and its
+writers would not be fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+from tidegate import names
+from tidegate.clock import Clock
+from tidegate.errors import FencedError, LogError
+from tidegate.faultpoints import reach
+from tidegate.log.positions import TaskId
+from tidegate.log.protocol import Log, Writer
+from tidegate.runtime.slot.stage import Stage
+from tidegate.runtime.topics.control import (
+    Attempt,
+    Epoch,
+    Plan,
+    SlotPlan,
+    StagePlan,
+    Stop,
+    read_control,
+    write_control,
+)
+
+ROLE = "active"
+FENCING_THREADS = 16
+STOP_TRIES = 20
+WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
+"""What a driver writes and may have written already does no harm twice; what failed for one thread leaves the
+writer spent for all."""
+
+
+class Claim:
+    """An epoch of an app that is ours, until another driver takes it over."""
+
+    def __init__(self, app: str, generation: int, epoch: int, writer: Writer, before: Plan) -> None:
+        """`before` is the plan that it found."""
+        self.before = before
+        self.app = app
+        self.generation = generation
+        self.epoch = epoch
+        self.writer = writer
+
+    def writer_id(self, slot: int) -> str:
+        """Under which a slot of this epoch writes."""
+        return names.writer_id(self.app, self.generation, self.epoch, slot)
+
+    def stage_writer_id(self, stage: Stage) -> str:
+        """Under which a stage of this epoch writes."""
+        return names.writer_id(self.app, self.generation, self.epoch, f"stage-{stage.name}")
+
+    def begin_attempt(self, slot: int, attempt: int, now: int) -> None:
+        """Say that a slot's job is started: older starts of it are void from here on."""
+        entry = {f"attempt/{ROLE}/{slot}": Attempt(self.epoch, attempt)}
+        write_control(self.writer, self.app, entry, now)
+        self.writer.commit()
+
+    def regain(self, log: Log) -> None:
+        """Open the driver's writer anew, after the log failed in it or it was fenced: for the highest epoch
+        alone. An older driver may open it once too often; it sees that and ends, and the newer one, fenced
+        by it, regains it in turn."""
+        self._check_newest(log)
+        self.writer.close()
+        self.writer = log.writer(names.driver_id(self.app, ROLE))
+        self._check_newest(log)
+
+    def _check_newest(self, log: Log) -> None:
+        newest = read_control(log, self.app).epoch(ROLE)
+        if newest > self.epoch:
+            raise FencedError(names.driver_id(self.app, ROLE), self.epoch, newest)
+
+    def write_plan(
+        self,
+        tasks: Mapping[int, Sequence[TaskId]],
+        hosts: Mapping[int, str],
+        stages: Sequence[Stage],
+        topics: dict[str, str],
+        now: int,
+    ) -> Plan:
+        """Step 5: which slot runs what. The caller may have appended first positions; they come with it."""
+        slots = [
+            SlotPlan(number, self.writer_id(number), list(mine), hosts[number])
+            for number, mine in tasks.items()
+        ]
+        plan = Plan(
+            self.epoch,
+            slots,
+            [StagePlan(stage.name, self.stage_writer_id(stage)) for stage in stages],
+            topics,
+        )
+        reach("driver.5")
+        write_control(self.writer, self.app, {f"plan/{ROLE}": plan}, now)
+        self.writer.commit()
+        return plan
+
+    def renew(self, log: Log, clock: Clock) -> Claim:
+        """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced.
+
+        A writer that is refused may only have been idle for so long that the log forgot its id, and one that
+        is spent may have failed for a slot that was starting: so it is regained, once. Raises FencedError if
+        another driver took over, and if a commit that nobody confirmed turns out to have raised the epoch.
+        """
+        try:
+            epoch, before = _write_epoch(log, self.app, self.writer, clock)
+        except LogError as error:
+            if not may_regain(error):
+                raise
+            self.regain(log)
+            epoch, before = _write_epoch(log, self.app, self.writer, clock)
+        _settle(log, self.app, epoch, before)
+        return Claim(self.app, self.generation, epoch, self.writer, before)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def may_regain(error: LogError) -> bool:
+    """Whether a writer that is opened again may go on after this error."""
+    return isinstance(error, FencedError) or error.retryable or error.code in WRITTEN_AGAIN
+
+
+def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
+    """Steps 1 to 4. Raises FencedError if another driver came in between."""
+    reach("driver.1")
+    writer = log.writer(names.driver_id(app, ROLE))
+    try:
+        epoch, before = _write_epoch(log, app, writer, clock)
+        _settle(log, app, epoch, before)
+    except BaseException:
+        writer.close()
+        raise
+    return Claim(app, generation, epoch, writer, before)
+
+
+def _write_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int, Plan]:
+    """Step 2: the new epoch, and the plan found."""
+    reach("driver.2")
+    found = read_control(log, app)
+    epoch = found.epoch(ROLE) + 1
+    write_control(writer, app, {f"epoch/{ROLE}": Epoch(epoch)}, clock.now())
+    writer.commit()
+    return epoch, found.plan(ROLE)
+
+
+def _settle(log: Log, app: str, epoch: int, before: Plan) -> None:
+    """Steps 3 and 4."""
+    reach("driver.3")
+    _read_back(log, app, epoch)
+    reach("driver.4")
+    fence(log, before.writers)
+
+
+def fence(log: Log, writers: Sequence[str]) -> None:
+    """Open each writer once: whoever holds it is refused from now on."""
+    if not writers:
+        return
+    with ThreadPoolExecutor(min(FENCING_THREADS, len(writers))) as pool:
+        for opened in pool.map(log.writer, writers):
+            opened.close()
+
+
+def ask_to_stop(
+    log: Log, app: str, who: str, now: int, epoch: int | None = None, *, for_new_plan: bool = False
+) -> int:
+    """Ask the slots of an epoch, or of the one in force, to finish. Returns the epoch that it names.
+
+    1 open the writer of stops, fencing another one who asks at the same time; 2 read the control topic to its
+    end, and write the stop unless one is there that asks for as much; fenced in between, begin again with 1.
+    So a stop never goes back to an older epoch, and one that is meant to end the app is not replaced by that
+    of a new plan. 3 read the epoch again: one that was raised meanwhile is named in turn.
+
+    A driver that ends names its own epoch: somebody else may have taken over meanwhile. A driver that raised
+    its epoch looks for a stop of those that it had before: see `Coordinator`.
+    """
+    for _ in range(STOP_TRIES):
+        with closing(log.writer(f"{names.driver_id(app, ROLE)}.stop")) as writer:
+            try:
+                control = read_control(log, app)
+                named = control.epoch(ROLE) if epoch is None else epoch
+                before = control.stop(ROLE)
+                reach("stop.2")
+                if before.epoch < named or (
+                    before.epoch == named and before.for_new_plan and not for_new_plan
+                ):
+                    write_control(writer, app, {f"stop/{ROLE}": Stop(named, for_new_plan, who)}, now)
+                    writer.commit()
+            except FencedError:
+                continue
+        if epoch is not None or read_control(log, app).epoch(ROLE) == named:
+            return named
+    raise LogError(
+        "stop-not-written",
+        f"app {app!r} cannot be asked to stop: others asked at the same time, {STOP_TRIES} times",
+        "try again",
+        retryable=True,
+    )
+
+
+def _read_back(log: Log, app: str, epoch: int) -> None:
+    """As a committed reader: what others will see is what was written, or somebody newer was here."""
+    seen = read_control(log, app).epoch(ROLE)
+    if seen > epoch:
+        raise FencedError(names.driver_id(app, ROLE), epoch, seen)
+    if seen < epoch:
+        raise LogError(
+            "epoch-not-seen",
+            f"epoch {epoch} of app {app!r} was committed and is not there",
+            "start again; if it stays, the log loses what it acknowledged",
+            retryable=True,
+        )

@@ -1,0 +1,116 @@
+"""The context of one `process` step in one task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from tidegate.errors import StateError, UserCodeError
+from tidegate.record import Record
+from tidegate.runtime.operators.null_values import NullValues
+from tidegate.runtime.task.timers import Timer
+from tidegate.state.builder import StoreBuilder
+from tidegate.topology.node import Node
+
+Handler = Callable[[Record[Any, Any]], None]
+Check = Callable[[Node, Any], Record[Any, Any]]
+"""A record that user code made, or an error."""
+
+
+class Host(Protocol):
+    """What the nodes of a task need of it."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def stream_time(self) -> int: ...
+
+    @property
+    def replaying(self) -> bool: ...
+
+    @property
+    def null_values(self) -> NullValues: ...
+
+    def now(self) -> int: ...
+
+    def store(self, builder: StoreBuilder[Any]) -> Any: ...
+
+    def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer: ...
+
+    def call_timers(self, timers: StoreBuilder[Any], call: Callable[[Any, int], None]) -> None:
+        """Call for each key of a store of timers, when its time has come."""
+        ...
+
+    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None: ...
+
+
+class StepContext:
+    """Implements what `Context` promises to user code."""
+
+    def __init__(
+        self, host: Host, node: Node, forward: Handler, named: Mapping[str, Handler], checked: Check
+    ) -> None:
+        self._host = host
+        self._node = node
+        self._forward = forward
+        self._named = named
+        self._checked = checked
+        self._closed = False
+        self._known: dict[int, Any] = {}
+        """The stores that were asked for, by the identity of the builders that the node holds."""
+
+    @property
+    def stream_time(self) -> int:
+        return self._host.stream_time
+
+    @property
+    def replaying(self) -> bool:
+        return self._host.replaying
+
+    @property
+    def partition(self) -> int:
+        return self._host.partition
+
+    def now(self) -> int:
+        return self._host.now()
+
+    def store(self, builder: StoreBuilder[Any]) -> Any:
+        """Asked for with every record, so only the first time looks around."""
+        found = self._known.get(id(builder))
+        if found is not None and not self._closed:
+            return found
+        if not any(declared is builder for declared in self._node.stores):
+            raise StateError(
+                "undeclared-store",
+                f"{self._node.label} asks for store {builder.name!r}, which it did not declare",
+                f"pass it: process({self._node.name!r}, ..., stores=[...])",
+            )
+        found = self._known[id(builder)] = self._host.store(builder)
+        return found
+
+    def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
+        if self._closed:
+            raise StateError(
+                "closed", f"{self._node.label} forwards after its close", "forward before it ends"
+            )
+        made = self._checked(self._node, record)
+        if to is None:
+            self._forward(made)
+        elif to in self._named:
+            self._named[to](made)
+        else:
+            known = ", ".join(sorted(self._named)) or "none has a name"
+            raise UserCodeError(
+                "no-such-child", f"{self._node.label} forwards to {to!r}", f"steps behind it: {known}"
+            )
+
+    def schedule(self, every: int, call: Callable[[int], None], *, by: str = "stream") -> Timer:
+        if every < 1 or by not in ("stream", "wall"):
+            raise StateError(
+                "bad-timer", f"a timer every {every} ms by {by!r}", 'give milliseconds, "stream" or "wall"'
+            )
+        return self._host.schedule(every, call, by)
+
+    def close(self) -> None:
+        self._closed = True

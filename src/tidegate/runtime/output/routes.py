@@ -1,0 +1,63 @@
+"""Where the nodes of a task write, and whose records these are."""
+
+from __future__ import annotations
+
+from tidegate.errors import StateError
+from tidegate.log.topic import TopicInfo
+from tidegate.runtime.output.origin import OWNER
+from tidegate.runtime.output.outputs import Outputs, Target
+from tidegate.runtime.task.modes import Way, way_of
+from tidegate.runtime.task.run_context import Setting
+from tidegate.topology.graph import Subtopology
+from tidegate.topology.node import INTERNAL, Kind, Node
+
+SINKS = (Kind.SINK, Kind.TABLE_SINK)
+Route = tuple[Target, tuple[str, bytes]]
+"""A target, and the header that says whose record it is."""
+
+
+class Routes:
+    """The targets of one task, looked up once each."""
+
+    def __init__(self, setting: Setting, outputs: Outputs) -> None:
+        self._setting = setting
+        self._outputs = outputs
+        self._known: dict[int, Route | None] = {}
+
+    def of(self, node: Node) -> Route | None:
+        """Where the node's records go; None if nowhere."""
+        try:
+            return self._known[node.id]
+        except KeyError:
+            found = self._known[node.id] = self._found(node)
+            return found
+
+    def open(self, subtopology: Subtopology) -> list[Route]:
+        """Look up all that nodes of the subtopology write to. The internal topics among it that nobody else
+        reads: what a gate admits is for others, too."""
+        mine = set(subtopology.nodes)
+        nodes = self._setting.topology.nodes.values()
+        written = [node for node in nodes if not mine.isdisjoint(node.parents)]
+        for node in written:
+            if node.kind in SINKS:
+                self.of(node)
+        told = [node for node in written if node.kind in INTERNAL and node.kind is not Kind.ADMITTED]
+        return [route for node in told if (route := self.of(node)) is not None]
+
+    def _found(self, node: Node) -> Route | None:
+        topic = self._setting.topic_of(node)
+        rows = node.topic is not None and node.topic.policy == "compact"
+        way = way_of(self._setting.mode, node.kind, rows=rows)
+        if way is Way.NOWHERE:
+            return None
+        info = self._staging(topic) if way is Way.STAGING else self._setting.topics[topic]
+        owner = f"{self._setting.topology.app}/{node.name or topic}".encode()
+        return self._outputs.target(info), (OWNER, owner)
+
+    def _staging(self, topic: str) -> TopicInfo:
+        info = self._setting.staging.get(topic)
+        if info is None:
+            raise StateError(
+                "no-staging", f"a replay has no staging topic for {topic!r}", "this is a bug: report it"
+            )
+        return info

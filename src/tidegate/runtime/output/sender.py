@@ -1,0 +1,147 @@
+"""What a task sends: where it goes, and the headers that say where it comes from. Held until the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.errors import LogError, TidegateError
+from tidegate.gate.formats import Held
+from tidegate.log.positions import Position, TaskId
+from tidegate.record import Record
+from tidegate.runtime.operators.null_values import NullValues
+from tidegate.runtime.operators.tally import Tally
+from tidegate.runtime.output.origin import origin_header
+from tidegate.runtime.output.outputs import Outputs
+from tidegate.runtime.output.routes import Route, Routes
+from tidegate.runtime.output.time_only import MARK, TimeTeller
+from tidegate.runtime.task.merge import RawRecord
+from tidegate.runtime.task.on_error import by_the_record, dead_letter_headers
+from tidegate.runtime.task.run_context import Setting
+from tidegate.state.moment import Moment
+from tidegate.topology.graph import Subtopology
+from tidegate.topology.node import Node
+from tidegate.types import TopicPartition
+
+NOWHERE = "-"  # where outputs of timers come from
+
+
+class Sender:
+    """Of one task. `place` is the position of the record in work as headers tell it; empty until asked."""
+
+    def __init__(self, setting: Setting, task: TaskId, moment: Moment) -> None:
+        self.outputs = Outputs(task.partition)
+        self.null_values, self.dead_letters = NullValues(), Tally()
+        self.name = str(task)
+        self.record: RawRecord | None = None
+        self.place = NOWHERE
+        self.checked_at = 0
+        self.refusal: LogError | None = None
+        """Why the log refused the record in work."""
+        self._setting = setting
+        self.moment = moment
+        self._routes = Routes(setting, self.outputs)
+        self._teller = TimeTeller([], -1, 0)
+        self._sequence = 0
+        self._sequence_before = 0
+
+    def start(self, position: Position, subtopology: Subtopology | None) -> None:
+        """Go on from a position; without a subtopology nothing is sent."""
+        self._sequence = int(position.progress.get("sequence", "0"))
+        if subtopology is not None:
+            told = int(position.progress.get("told", "-1"))
+            self._teller = TimeTeller(self._routes.open(subtopology), told, self.checked_at)
+
+    def progress(self) -> dict[str, str]:
+        """What of it a position keeps."""
+        progress = {"sequence": str(self._sequence)}
+        if self._teller:
+            progress["told"] = str(self._teller.told())
+        return progress
+
+    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
+        """One record to a sink or an internal topic."""
+        found = self._routes.of(node)
+        if found is None:
+            return
+        target, owner = found
+        if self.refusal is not None:
+            self.fail_if_refused(target.name)
+        origin = self._origin()
+        headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
+        self.outputs.add(target, key, value, record.timestamp, headers, self.checked_at)
+
+    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
+        """An event that was held, as from where it once came. One that the topic does not take any more is a
+        dead letter: nobody waits for it."""
+        found = self._routes.of(node)
+        if found is None:
+            return
+        target, owner = found
+        self._sequence += 1
+        origin = origin_header(held.place, self.name, self._sequence, max(held.time, 0))
+        headers = (*held.headers, owner, origin)
+        try:
+            self.outputs.add(target, key, held.value, held.timestamp, headers, self.checked_at)
+        except LogError as error:
+            if not by_the_record(error):
+                raise
+            topic, partition, offset = held.place.rsplit("/", 2) if "/" in held.place else ("-", 0, 0)
+            at = TopicPartition(topic, int(partition))
+            raw = RawRecord(at, int(offset), held.timestamp, key, held.value, held.headers)
+            self.dead_letter(raw, error, self.checked_at)
+
+    def in_work(self) -> RawRecord:
+        """The record in work."""
+        assert self.record is not None  # noqa: S101 - the task says which
+        return self.record
+
+    def where(self) -> str:
+        """The place of the record in work."""
+        if not self.place and self.record is not None:
+            self.place = f"{self.record.partition}/{self.record.offset}"
+        return self.place
+
+    def fail_if_refused(self, topic: str = "") -> None:
+        """Where the record in work was refused by that topic; else at its end."""
+        if self.refusal is not None and topic in {"", self.refusal.topic}:
+            raise self.refusal
+
+    def dead_letter(self, raw: RawRecord, error: TidegateError, now: int) -> None:
+        target = self.outputs.target(self._setting.topics[self._setting.dead_letters])
+        at = min(max(raw.timestamp, 0), now)
+        self.outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), now)
+        self.dead_letters.count += 1
+
+    def tell_time(self, now: int, *, at_once: bool) -> bool:
+        """Time-only records to the partitions behind that were not told the stream time. Whether any."""
+        told = False
+        time = self.moment.stream_time
+        for target, owner, partition in self._teller.due(time, now, at_once=at_once):
+            self.place, told = NOWHERE, True
+            self.outputs.add_to(target, partition, time, (owner, self._origin(), MARK), now)
+        return told
+
+    def writes_to(self, node: Node) -> Route | None:
+        return self._routes.of(node)
+
+    def take_numbers(self, count: int) -> int:
+        """The first of so many running numbers."""
+        self._sequence += count
+        return self._sequence - count + 1
+
+    def begin_record(self) -> None:
+        """From here on what is sent can be taken back."""
+        self._sequence_before = self._sequence
+        self.outputs.begin_record()
+        self.null_values.begin_record()
+        self.dead_letters.begin_record()
+
+    def take_back(self) -> None:
+        self._sequence = self._sequence_before
+        self.outputs.take_back()
+        self.null_values.take_back()
+        self.dead_letters.take_back()
+
+    def _origin(self) -> tuple[str, bytes]:
+        self._sequence += 1
+        return origin_header(self.where(), self.name, self._sequence, max(self.moment.stream_time, 0))

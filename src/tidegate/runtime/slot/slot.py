@@ -1,0 +1,284 @@
+"""A slot: several stream tasks, one reader and one transactional writer, in a loop.
+
+`turn` does a little of everything: restore, read, process, fire timers. `commit` commits all tasks in one
+transaction. After any error the slot is spent: every task is dropped, and a new slot goes on from the
+positions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from tidegate.clock import Clock
+from tidegate.errors import LogError, TidegateError
+from tidegate.log.positions import Position, TaskId
+from tidegate.log.protocol import Log, Reader, Writer
+from tidegate.runtime.slot.commit import commit
+from tidegate.runtime.slot.refused_records import OpenAgain, Refusals
+from tidegate.runtime.task.task import StreamTask
+from tidegate.state.protocol import RestoreListener
+from tidegate.state.restore import Restore
+from tidegate.types import Offset, TopicPartition
+
+RECORDS_PER_TURN = 1000
+BUFFERED_RECORDS = 50_000
+FORCE_COMMIT_BYTES = 32 << 20
+COMMAND_SECONDS, POLL_SECONDS = 0.1, 0.005
+
+
+class Slot:
+    """Runs tasks until it is told to stop."""
+
+    def __init__(
+        self,
+        app: str,
+        log: Log,
+        writer: Writer,
+        tasks: Sequence[StreamTask],
+        positions: dict[TaskId, Position],
+        clock: Clock,
+        listener: RestoreListener | None = None,
+        *,
+        read_at: int | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        """`read_at` is a wall time from before the positions were read. With `refusals` a commit that the log
+        refuses because of a record ends in OpenAgain, as long as that helps."""
+        self._app = app
+        self._log = log
+        self._writer = writer
+        self._clock = clock
+        self._positions = positions
+        self._reader: Reader | None = None
+        self._restoring = {
+            task.id: (task, Restore(task.state, log, positions[task.id], listener, read_at=read_at))
+            for task in tasks
+        }
+        self._running: dict[TaskId, StreamTask] = {}
+        self._owners: dict[TopicPartition, StreamTask] = {}
+        self._paused: set[TopicPartition] = set()
+        self._opened = False
+        self._stuck = False
+        """Whether the last turn came to nothing: what is buffered waits for something that is not there."""
+        self._refusals = refusals
+        self.processed = 0
+        self.records_per_turn = RECORDS_PER_TURN
+
+    @property
+    def tasks(self) -> list[StreamTask]:
+        return list(self._running.values())
+
+    @property
+    def restoring(self) -> int:
+        """How many tasks are not restored yet."""
+        return len(self._restoring)
+
+    def turn(self, wait: float = 0.0, until: float | None = None) -> bool:
+        """A little of everything. Whether anything came of it.
+
+        With nothing at hand it waits for records, up to `wait` seconds. At `until` (of `time.monotonic`) it
+        returns although not every task had its share; the next turn begins with those.
+        """
+        try:
+            restored = self._restore()
+            buffered = any(task.merge.buffered for task in self._running.values())
+            busy = self._restoring or (buffered and not self._stuck)
+            fetched = self._read(0.0 if busy else wait)
+            processed = self._process(until)
+            if self._limit is not None:
+                self.commit()
+            for task in self._running.values():
+                task.fire()
+            if self._limit is not None:
+                self.commit()
+            if sum(task.pending_bytes() for task in self._running.values()) > FORCE_COMMIT_BYTES:
+                self.commit()
+        except BaseException:
+            self.drop()
+            raise
+        self.processed += processed
+        self._stuck = not (restored or fetched or processed)
+        return not self._stuck
+
+    def lag(self) -> int:
+        """Records that are committed and not yet taken."""
+        next_ones = {
+            partition: offset
+            for task in self._running.values()
+            for partition, offset in task.read_from().items()
+        }
+        ends = self._log.ends(next_ones) if next_ones else {}
+        return sum(max(0, ends[partition] - offset) for partition, offset in next_ones.items())
+
+    def committed(self) -> dict[TopicPartition, Offset]:
+        """Where the tasks stand in their sources, as committed."""
+        return {
+            TopicPartition(topic, number): Offset(offset)
+            for task in self._running.values()
+            if task.state.position is not None
+            for topic, offsets in task.state.position.sources.items()
+            for number, offset in offsets.items()
+        }
+
+    def drained(self) -> bool:
+        """Whether every task runs, and has taken everything that is committed now. A log may bring records
+        some time after they were asked for: to have got none says nothing."""
+        if self._restoring or any(
+            task.merge.buffered or task.gates.busy() for task in self._running.values()
+        ):
+            return False
+        ends = self._log.ends(self._owners) if self._owners else {}
+        return all(
+            task.merge.read_to(partition) >= ends[partition] for partition, task in self._owners.items()
+        )
+
+    def commit(self) -> None:
+        """All tasks in one transaction."""
+        try:
+            commit(self._app, self._log, self._writer, self.tasks, self._clock)
+        except LogError as error:
+            again = self._refusals is not None and self._refusals.note(error, self.tasks)
+            self.drop()
+            if again:
+                raise OpenAgain(error) from error
+            raise
+        except BaseException:
+            self.drop()
+            raise
+        if self._refusals is not None and self._refusals.limit is not None:
+            self._refusals.passed(self.committed())
+
+    def behind(self) -> dict[TopicPartition, Offset]:
+        """The internal topics of the tasks, and below which offset nobody needs them any more: they are kept
+        for nobody but their readers, whose committed positions these are."""
+        committed = self.committed()
+        return {
+            partition: committed[partition] for task in self._running.values() for partition in task.purged()
+        }
+
+    def close(self) -> None:
+        """Commit, close in order, and let go."""
+        self.commit()
+        for task in self._running.values():
+            task.close()
+        for _, restore in self._restoring.values():
+            restore.suspend()
+        self._let_go()
+
+    def drop(self) -> None:
+        """Let go of everything at once; nothing that is not committed survives."""
+        for task in [*self._running.values(), *(task for task, _ in self._restoring.values())]:
+            task.drop()
+        self._let_go()
+
+    def _restore(self) -> bool:
+        if not self._opened:
+            self._opened = True
+            for _, restore in self._restoring.values():
+                restore.open()
+        ready = [task for task, restore in self._restoring.values() if restore.turn()]
+        for task in ready:
+            task.start(self._positions[task.id])  # one that fails is dropped with those that restore
+            del self._restoring[task.id]
+            self._running[task.id] = task
+            self._owners |= dict.fromkeys(task.partitions(), task)
+        if ready:
+            self._open_reader()
+        return bool(ready)
+
+    def _open_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        starts = {
+            partition: Offset(task.merge.read_to(partition))
+            for task in self._running.values()
+            for partition in task.partitions()
+        }
+        self._reader = self._log.reader(starts)
+        self._paused = set()
+
+    def _process(self, until: float | None) -> int:
+        """A share for each task, the one that waited longest first."""
+        done = 0
+        for task in list(self._running.values()):
+            done += (
+                task.run(self.records_per_turn) if self._limit is None else task.run_with_care(self._limit)
+            )
+            self._running[task.id] = self._running.pop(task.id)
+            if (until is not None and time.monotonic() >= until) or (done and self._limit is not None):
+                break
+        return done
+
+    @property
+    def _limit(self) -> int | None:
+        """How many records a transaction may have."""
+        return None if self._refusals is None else self._refusals.limit
+
+    def _read(self, wait: float) -> int:
+        if self._reader is None:
+            if wait:
+                time.sleep(wait)
+            return 0
+        fetched = self._feed(self._reader, wait) if self._pause() else 0
+        self._read_commands(self._reader)
+        for task in self._running.values():
+            task.merge.ended(partition for partition in task.partitions() if self._reader.at_end(partition))
+        return fetched
+
+    def _feed(self, reader: Reader, wait: float) -> int:
+        fetched = reader.poll(wait)
+        for batch in fetched:
+            self._owners[batch.partition].feed(batch)
+        for task in self._running.values():
+            for partition in task.gates.commands():
+                task.merge.stands(partition, reader.position(partition))
+        return len(fetched)
+
+    def _read_commands(self, reader: Reader) -> None:
+        """A pause that is committed now holds the next event: in each turn that has something to pass, the
+        ends of the commands are asked for once and read up to, with nothing else beside them. Those that an
+        open transaction hides are waited for in the turns to come."""
+        asking = [
+            task
+            for task in self._running.values()
+            if task.gates and (task.merge.buffered or task.gates.busy())
+        ]
+        if not asking:
+            return
+        commands = {partition for task in asking for partition in task.gates.commands()}
+        ends = self._log.ends(commands)
+        for task in asking:
+            task.merge.await_commands(ends)
+        if not any(task.merge.behind() for task in asking):
+            return
+        reader.pause(set(self._owners) - commands)
+        deadline = time.monotonic() + COMMAND_SECONDS
+        while any(task.merge.behind() for task in asking) and time.monotonic() < deadline:
+            self._feed(reader, POLL_SECONDS)
+        reader.pause(self._paused)
+
+    def _pause(self) -> bool:
+        """With enough in memory only partitions are read that show no head: others may have to wait for it.
+        Whether there is anything to read."""
+        assert self._reader is not None  # noqa: S101 - the caller asked
+        full: set[TopicPartition] = set()
+        buffered = sum(task.merge.buffered for task in self._running.values())
+        if buffered > BUFFERED_RECORDS:
+            if not any(task.merge.hungry() for task in self._running.values()):
+                return False
+            full = {partition for partition, task in self._owners.items() if task.merge.waiting(partition)}
+        if full != self._paused:
+            self._paused = full
+            self._reader.pause(full)
+        return True
+
+    def _let_go(self) -> None:
+        self._running = {}
+        self._restoring = {}
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        with suppress(TidegateError):
+            self._writer.close()

@@ -1,0 +1,222 @@
+"""A DataFrame stage: Spark code in the middle of a topology, exactly once.
+
+A stage reads one internal topic and writes another, in batches. What Spark made of a batch is brought into
+one task, which does, in this order: 1 open the stage's writer, fencing an older run of the same batch; 2 read
+the control topic to its end: a newer epoch ends it here; 3 read the position: at the start of the batch it
+goes on, past its end there is nothing to do, and anywhere else the batch is void; 4 append the rows; 5 append
+the time, for those behind; 6 append the position; 7 commit.
+
+Nothing else remembers what was done, so nothing else can be lost: there is no checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+import pyarrow.compute as pc
+
+from tidegate import names
+from tidegate.errors import FencedError, SerdeError
+from tidegate.faultpoints import reach
+from tidegate.log.positions import Position, TaskId, check_positions, position_row, read_positions
+from tidegate.log.protocol import Log, Writer
+from tidegate.log.reads import read_between
+from tidegate.log.records import Row, to_batch
+from tidegate.partitioner import partition_for
+from tidegate.runtime.output.origin import OWNER, origin_columns, origin_header
+from tidegate.runtime.output.time_only import MARK
+from tidegate.runtime.topics.control import read_control
+from tidegate.topology.node import Node
+from tidegate.types import TopicPartition
+
+RECORDS_PER_BATCH = 100_000
+ROWS_AT_ONCE = 10_000
+NO_TIME = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of an app: `source` is the node whose topic it reads, `result` the one behind it."""
+
+    name: str
+    task: TaskId
+    source: Node
+    result: Node
+    reads: str
+    writes: str
+    partitions: int
+
+
+class StageOrder(msgspec.Struct, frozen=True):
+    """One batch of a stage, as plain data: it goes to another process or host."""
+
+    app: str
+    name: str
+    task: TaskId
+    epoch: int
+    role: str
+    writer: str
+    reads: str
+    writes: str
+    now: int
+    spans: dict[int, tuple[int, int]]
+    """From where to where, for each partition that has something."""
+
+    @property
+    def start(self) -> dict[int, int]:
+        return {number: span[0] for number, span in self.spans.items()}
+
+    @property
+    def end(self) -> dict[int, int]:
+        return {number: span[1] for number, span in self.spans.items()}
+
+
+class Result(StrEnum):
+    """What became of a batch."""
+
+    WRITTEN = "written"
+    BEFORE = "written before"
+    VOID = "void"
+
+
+class StageRow(NamedTuple):
+    """A row as it came out of Spark, and the record that it came from if the stage kept that."""
+
+    row: Row
+    partition: int | None
+    offset: int | None
+
+
+def next_spans(log: Log, stage: Stage, position: Position) -> dict[int, tuple[int, int]]:
+    """What is committed behind the position: some of it, if it is much."""
+    at = position.sources[stage.reads]
+    partitions = [TopicPartition(stage.reads, number) for number in at]
+    ends = {partition.partition: int(end) for partition, end in log.ends(partitions).items()}
+    share = max(1, RECORDS_PER_BATCH // len(at))
+    return {
+        number: (offset, min(ends[number], offset + share))
+        for number, offset in at.items()
+        if ends[number] > offset
+    }
+
+
+def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> Result:
+    """The steps above. Raises FencedError where a newer driver runs the app."""
+    reach("stage.1")
+    with closing(log.writer(order.writer)) as writer:
+        reach("stage.2")
+        newest = read_control(log, order.app).epoch(order.role)
+        if newest > order.epoch:
+            raise FencedError(order.writer, order.epoch, newest)
+        reach("stage.3")
+        positions = read_positions(log, order.app)
+        check_positions(order.app, positions, [order.task])
+        position = positions[order.task]
+        at = position.sources[order.reads]
+        if any(at[number] != start for number, start in order.start.items()):
+            past = all(at[number] >= end for number, end in order.end.items())
+            return Result.BEFORE if past else Result.VOID
+        reach("stage.4")
+        batch = _Batch(log, order, position)
+        batch.append(writer, [row for some in rows for row in some])
+        reach("stage.5")
+        batch.tell_time(writer)
+        reach("stage.6")
+        row = position_row(order.task, batch.position(), order.now)
+        writer.append(TopicPartition(names.positions(order.app), 0), to_batch([row]))
+        reach("stage.7")
+        writer.commit()
+        reach("stage.8")
+    return Result.WRITTEN
+
+
+class _Origin(NamedTuple):
+    """Where a row comes from, and the stream time there."""
+
+    place: str
+    time: int
+
+
+class _Batch:
+    """What the records of a batch were, so that rows can tell where they come from."""
+
+    def __init__(self, log: Log, order: StageOrder, position: Position) -> None:
+        self._order = order
+        self._before = position
+        self._count = log.describe(order.writes).partitions
+        self._owner = (OWNER, f"{order.app}/{order.name}".encode())
+        self._sequence = int(position.progress.get("sequence", "0"))
+        self._times = dict(position.stream_times.get(order.reads, {}))
+        self._known_before = max(self._times.values(), default=NO_TIME)
+        self._origins = {
+            number: self._read(log, number, start, end) for number, (start, end) in order.spans.items()
+        }
+
+    def append(self, writer: Writer, rows: Iterable[StageRow]) -> None:
+        """In the order of stream time, and of offsets within a partition, where it never goes back. Partition
+        after partition would be quicker, but those behind would see the time of a backlog run ahead with the
+        first one, and take the others' records for late."""
+        timed = [(self._origin(partition, offset), row) for row, partition, offset in rows]
+        timed.sort(key=lambda one: one[0].time)
+        found: dict[int, list[Row]] = {}
+        for origin, row in timed:
+            if row.key is None:
+                raise SerdeError(
+                    "null-key",
+                    f"the stage {self._order.name!r} gave a row without a key",
+                    "give every row a key, or filter those that have none",
+                )
+            headers = (*row.headers, self._owner, self._numbered(origin.place, origin.time))
+            target = partition_for(row.key, self._count)
+            found.setdefault(target, []).append(Row(row.key, row.value, row.timestamp, headers))
+        for number, some in found.items():
+            for at in range(0, len(some), ROWS_AT_ONCE):
+                part = to_batch(some[at : at + ROWS_AT_ONCE])
+                writer.append(TopicPartition(self._order.writes, number), part)
+
+    def tell_time(self, writer: Writer) -> None:
+        """A row may have gone to none of the partitions, and the time goes on behind them all."""
+        time = max(self._times.values(), default=NO_TIME)
+        if time <= self._known_before:
+            return
+        for number in range(self._count):
+            headers = (self._owner, self._numbered("-", time), MARK)
+            batch = to_batch([Row(None, None, time, headers)])
+            writer.append(TopicPartition(self._order.writes, number), batch)
+
+    def position(self) -> Position:
+        order = self._order
+        return msgspec.structs.replace(
+            self._before,
+            sources={order.reads: {**self._before.sources[order.reads], **order.end}},
+            stream_times={order.reads: self._times},
+            progress={"sequence": str(self._sequence)},
+        )
+
+    def _numbered(self, place: str, time: int) -> tuple[str, bytes]:
+        self._sequence += 1
+        return origin_header(place, str(self._order.task), self._sequence, max(time, 0))
+
+    def _origin(self, partition: int | None, offset: int | None) -> _Origin:
+        """Of a row that does not say where it comes from, only the time before the batch is known."""
+        unknown = _Origin("-", self._known_before)
+        if partition is None or offset is None:
+            return unknown
+        return self._origins.get(partition, {}).get(offset, unknown)
+
+    def _read(self, log: Log, number: int, start: int, end: int) -> Mapping[int, _Origin]:
+        """The origin of each record, with the stream time that it brought about."""
+        partition = TopicPartition(self._order.reads, number)
+        found: dict[int, _Origin] = {}
+        for batch in read_between(log, partition, start, end):
+            origins = origin_columns(partition, batch)
+            times = pc.cumulative_max(origins.times, start=self._times.get(number, NO_TIME)).to_pylist()
+            each = zip(batch.column(0).to_pylist(), origins.positions.to_pylist(), times, strict=True)
+            found |= {offset: _Origin(place, time) for offset, place, time in each}
+            self._times[number] = times[-1]
+        return found

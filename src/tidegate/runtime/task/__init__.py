@@ -1,0 +1,1 @@
+"""A stream task: sources, merge order, positions, timers and error policies."""

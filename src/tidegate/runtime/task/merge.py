@@ -1,0 +1,239 @@
+"""In which order a task takes the records of its source partitions.
+
+A record is taken only when every source partition shows its head or is at its end; then the smallest of
+(timestamp, topic, offset). Live, the end is the committed end as of the last poll. Strict, for replays, it is
+an offset pinned beforehand: the order then depends on the records alone, never on when they were fetched.
+A strict task takes an internal partition in the order that `sorted_partition` gives it.
+
+Partitions of commands are not merged. No record is taken before they were read as far as was asked for, and
+they come by their own way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.log.protocol import Fetched
+from tidegate.runtime.task.replay_sort import SortedPartition
+from tidegate.types import TopicPartition
+
+
+class RawRecord(NamedTuple):
+    """A record as it was read."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class Merge:
+    """The buffered records of one task."""
+
+    def __init__(
+        self,
+        positions: Mapping[TopicPartition, int],
+        pinned: Mapping[TopicPartition, int] | None,
+        internal: Mapping[TopicPartition, int] | None = None,
+        commands: Collection[TopicPartition] = (),
+    ) -> None:
+        """`internal` gives the starts of the internal partitions that are to be sorted below their pins."""
+        to_sort = internal or {}
+        self._fetched = {**positions, **to_sort}
+        self._buffers = {
+            partition: _SortedBuffer(partition, to_sort[partition], position)
+            if partition in to_sort
+            else _Buffer(partition)
+            for partition, position in positions.items()
+        }
+        self._merged = {one: buffer for one, buffer in self._buffers.items() if one not in commands}
+        self._commands = {one: buffer for one, buffer in self._buffers.items() if one in commands}
+        self._awaited = dict.fromkeys(self._commands, 0)
+        self._only = next(iter(self._merged.values())) if len(self._merged) == 1 else None
+        self._ended: set[TopicPartition] = set()
+        self._pinned = dict(pinned) if pinned is not None else None
+
+    @property
+    def only(self) -> TopicPartition:
+        """The partition of a task that reads one, commands aside."""
+        [partition] = self._merged
+        return partition
+
+    @property
+    def buffered(self) -> int:
+        """How many records wait in memory."""
+        return sum(buffer.rows() for buffer in self._buffers.values())
+
+    def feed(self, fetched: Fetched) -> None:
+        """Records that were read, in order."""
+        batch, buffer = fetched.batch, self._buffers[fetched.partition]
+        if self._pinned is not None:
+            below: Any = pc.sum(pc.less(batch.column(0), self._pinned[fetched.partition])).as_py()
+            batch = batch.slice(0, below or 0)
+        buffer.add(batch)
+        self._fetched[fetched.partition] = fetched.next
+        self._ended.discard(fetched.partition)
+        if self._finished(fetched.partition):
+            buffer.complete()
+
+    def ended(self, partitions: Iterable[TopicPartition]) -> None:
+        """The partitions that the last poll saw at their committed end; the others are not any more."""
+        self._ended = set(partitions)
+
+    def await_commands(self, ends: Mapping[TopicPartition, int]) -> None:
+        """No record is taken before the commands below these offsets were read."""
+        if self._pinned is None:
+            self._awaited.update((one, end) for one, end in ends.items() if one in self._commands)
+
+    def stands(self, partition: TopicPartition, position: int) -> None:
+        """A reader of commands stands there: what lies before, if anything, was fed."""
+        self._fetched[partition] = max(self._fetched[partition], position)
+
+    def behind(self) -> bool:
+        """Whether commands have to be read before the next record."""
+        if self._pinned is not None:
+            return not all(self._finished(partition) for partition in self._commands)
+        return any(self._fetched[partition] < end for partition, end in self._awaited.items())
+
+    def command(self, partition: TopicPartition) -> RawRecord | None:
+        """The next command of a partition; it stays until it is taken."""
+        return self._commands[partition].head()
+
+    def take_command(self, partition: TopicPartition) -> None:
+        self._commands[partition].pop()
+
+    def take(self) -> RawRecord | None:
+        """The next record, or None if it is not known yet which that is."""
+        if self._only is not None:
+            return self._only.take()
+        best: _Buffer | None = None
+        place: tuple[int, str, int] | None = None
+        for partition, buffer in self._merged.items():
+            head = buffer.head()
+            if head is None:
+                if not self._finished(partition):
+                    return None
+                continue
+            at = (head.timestamp, partition.topic, head.offset)
+            if place is None or at < place:
+                best, place = buffer, at
+        return None if best is None else best.pop()
+
+    def take_batch(self, limit: int) -> pa.RecordBatch | None:
+        """The next records as they were read, at most `limit`: for a task with one source partition, which
+        takes batches only."""
+        [buffer] = self._merged.values()
+        return buffer.take_batch(limit)
+
+    def done(self) -> bool:
+        """Strict: everything below the pinned offsets was taken."""
+        return all(not buffer and self._finished(partition) for partition, buffer in self._buffers.items())
+
+    def waiting(self, partition: TopicPartition) -> int:
+        """How many records of a partition wait in memory."""
+        return self._buffers[partition].rows()
+
+    def read_to(self, partition: TopicPartition) -> int:
+        """The offset behind what was fetched of a partition."""
+        return self._fetched[partition]
+
+    def hungry(self) -> bool:
+        """Whether some partition shows no head and is not known to be at its end."""
+        return self.behind() or any(
+            not buffer and not self._finished(partition) for partition, buffer in self._merged.items()
+        )
+
+    def _finished(self, partition: TopicPartition) -> bool:
+        if self._pinned is not None:
+            return self._fetched[partition] >= self._pinned[partition]
+        return partition in self._ended
+
+
+class _Buffer:
+    """What was fetched of one partition. Batches are taken apart when their records are asked for singly."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self._partition = partition
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._records: deque[RawRecord] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._records or self._batches)
+
+    def rows(self) -> int:
+        waiting: int = sum(batch.num_rows for batch in self._batches)
+        return len(self._records) + waiting
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._batches.append(batch)
+
+    def complete(self) -> None:
+        """Nothing more comes."""
+
+    def head(self) -> RawRecord | None:
+        if not self._records:
+            if not self:
+                return None
+            self._records.extend(raw_records(self._partition, self._batches.popleft()))
+        return self._records[0]
+
+    def take(self) -> RawRecord | None:
+        return self._records.popleft() if self._records or self.head() is not None else None
+
+    def pop(self) -> RawRecord:
+        return self._records.popleft()
+
+    def take_batch(self, limit: int) -> pa.RecordBatch | None:
+        if not self:
+            return None
+        first = self._batches.popleft()
+        if first.num_rows > limit:
+            self._batches.appendleft(first.slice(limit))
+        return first.slice(0, limit)
+
+
+class _SortedBuffer(_Buffer):
+    """An internal partition of a strict task: shows nothing until all of it was fetched."""
+
+    def __init__(self, partition: TopicPartition, start: int, position: int) -> None:
+        super().__init__(partition)
+        self._sorting: SortedPartition | None = SortedPartition(partition, start, position)
+        self._sorted: Iterator[pa.RecordBatch] | None = None
+
+    def __bool__(self) -> bool:
+        while self._sorted is not None and not super().__bool__():
+            batch = next(self._sorted, None)
+            if batch is None:
+                self._sorted = None
+            else:
+                super().add(batch)
+        return super().__bool__()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self._sorting is not None:
+            self._sorting.add(batch)
+
+    def complete(self) -> None:
+        if self._sorting is not None:
+            self._sorted, self._sorting = self._sorting.batches(), None
+
+
+def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:
+    """The records of a batch, one by one."""
+    columns: list[list[Any]] = [batch.column(number).to_pylist() for number in range(4)]
+    headers = batch.column(4)
+    if headers.null_count == len(headers):
+        pairs: Iterable[Any] = [()] * len(headers)
+    else:
+        listed = headers.to_pylist()
+        pairs = [tuple((pair["name"], pair["value"]) for pair in row) if row else () for row in listed]
+    for offset, timestamp, key, value, own in zip(*columns, pairs, strict=True):
+        yield RawRecord(partition, offset, timestamp, key, value, own)

@@ -1,0 +1,104 @@
+"""What happens to a record that fails, and what is kept of it."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sysconfig
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import LogError, RegistryError, StateError, TidegateError, UserCodeError
+from tidegate.log.records import Headers
+from tidegate.names import HEADER_PREFIX
+from tidegate.runtime.task.merge import RawRecord
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+CODE, MESSAGE, POSITION, PLACE = (
+    HEADER_PREFIX + "error." + name for name in ("code", "message", "position", "place")
+)
+_LIBRARIES = tuple(
+    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_BY_THE_RECORD = {
+    "row-too-large",
+    "bad-session",
+    "bad-timer",
+    "bad-timestamp",
+    "closed",
+    "no-prefix",
+    "null-key",
+    "record-refused",
+    "record-too-large",
+    "scan-ended",
+    "undeclared-store",
+}
+"""What a store or a topic refuses because of the record in work."""
+
+
+def by_the_record(error: Exception) -> bool:
+    """Whether another record might pass. A broken store, a full disk, a fence or a registry that does not
+    answer is no record's fault, and a policy would lose one record after the other."""
+    if isinstance(error, StateError | LogError):
+        return error.code in _BY_THE_RECORD
+    return not isinstance(error, MemoryError | RegistryError)
+
+
+def policy_of(error: BaseException, source: str) -> str:
+    """The policy of the innermost step that has one, else that of the source."""
+    policy: Any = getattr(error, "tidegate_policy", source)
+    return str(policy)
+
+
+def in_our_words(error: Exception, raw: RawRecord, generation: int) -> TidegateError:
+    """The failure with the record's position; what user code raised as a UserCodeError."""
+    position = (raw.partition.topic, raw.partition.partition, raw.offset)
+    where = f"{raw.partition} offset {raw.offset}: "
+    if not isinstance(error, TidegateError):
+        return in_user_code(error, where, generation, position)
+    told = copy.copy(error)
+    told.message = where + error.message
+    told.args = (told.message,)
+    told.position = position  # type: ignore[attr-defined]
+    told.__cause__ = error
+    return told
+
+
+def in_user_code(
+    error: Exception, where: str, generation: int, position: tuple[str, int, int] | None = None
+) -> UserCodeError:
+    """What a user's function raised, with its line."""
+    place = user_place(error)
+    told = UserCodeError(
+        "user-code",
+        f"{where}{type(error).__name__}: {error}" + (f" at {place}" if place else ""),
+        'mend the function, or set on_error="skip" or "dead-letter" on the source',
+        position=position,
+        generation=generation,
+    )
+    told.__cause__ = error
+    return told
+
+
+def user_place(error: BaseException) -> str:
+    """`orders.py:12`: the innermost line of the user's own; of a library's if there is none."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_PACKAGE, "<"))
+    ]
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
+def dead_letter_headers(raw: RawRecord, error: TidegateError) -> Headers:
+    """The record's own headers, then where it stood and what went wrong."""
+    cause = error.__cause__ or error
+    said = [
+        (CODE, error.code),
+        (MESSAGE, error.message[:1000]),
+        (POSITION, f"{raw.partition.topic}/{raw.partition.partition}/{raw.offset}"),
+        (PLACE, user_place(cause)),
+    ]
+    return [*raw.headers, *((name, text.encode("utf-8", "replace")) for name, text in said)]

@@ -1,0 +1,127 @@
+"""The order in which a strict task takes an internal partition.
+
+Several tasks write to one partition of an internal topic, and whose commit comes first is chance. What lies
+there below the pinned end is therefore sorted by (stream time at the origin, producing task, sequence): that
+follows from the records alone, and keeps the order of each producing task. The records get new offsets from
+the start on, as if they had been written in this order, and the positions of a strict task speak of these.
+
+What does not fit into memory is sorted in pieces, which wait on disk and are merged.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.log.records import READ_SCHEMA
+from tidegate.runtime.output.origin import origin_columns
+from tidegate.types import TopicPartition
+
+PIECE_BYTES = 64 << 20
+ROWS_AT_ONCE = 8192
+ORDER = ("time", "task", "sequence")
+KEYS: Any = [(name, "ascending") for name in ORDER]
+
+
+class SortedPartition:
+    """Takes batches in the order of their offsets, and gives all of them sorted. `position` is where to go
+    on: a new offset, at or above `start`."""
+
+    def __init__(
+        self, partition: TopicPartition, start: int, position: int, piece_bytes: int = PIECE_BYTES
+    ) -> None:
+        self._partition = partition
+        self._start = start
+        self._skip = position - start
+        self._piece_bytes = piece_bytes
+        self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._pieces: list[Any] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        origins = origin_columns(self._partition, batch)
+        columns = [*batch.columns, origins.times, origins.tasks, origins.sequences]
+        self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER]))
+        self._bytes += batch.get_total_buffer_size()
+        if self._bytes > self._piece_bytes:
+            self._put_away()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All that was added, in order, from the position on."""
+        pieces = [_read(piece) for piece in self._pieces]
+        pieces.append(iter(_batches(self._sorted())))
+        self._waiting = []
+        next_offset, skip = self._start, self._skip
+        for table in _merged(pieces):
+            rows = table.slice(skip)
+            next_offset += min(skip, table.num_rows)
+            skip = max(0, skip - table.num_rows)
+            for batch in rows.select(READ_SCHEMA.names).combine_chunks().to_batches(ROWS_AT_ONCE):
+                offsets = pa.arange(next_offset, next_offset + batch.num_rows)
+                next_offset += batch.num_rows
+                yield pa.RecordBatch.from_arrays([offsets, *batch.columns[1:]], schema=READ_SCHEMA)
+
+    def _sorted(self) -> pa.Table | None:
+        if not self._waiting:
+            return None
+        return pa.Table.from_batches(self._waiting).sort_by(KEYS)
+
+    def _put_away(self) -> None:
+        table = self._sorted()
+        if table is None:
+            return
+        file = tempfile.TemporaryFile(prefix="tidegate-sort-")  # noqa: SIM115 - lives as long as the piece
+        with pa.ipc.new_stream(file, table.schema) as sink:
+            sink.write_table(table, max_chunksize=ROWS_AT_ONCE)
+        file.seek(0)
+        self._pieces.append(file)
+        self._waiting, self._bytes = [], 0
+
+
+def _read(file: Any) -> Iterator[pa.RecordBatch]:
+    with file, pa.ipc.open_stream(file) as source:
+        yield from source
+
+
+def _batches(table: pa.Table | None) -> list[pa.RecordBatch]:
+    return [] if table is None else table.to_batches(max_chunksize=ROWS_AT_ONCE)
+
+
+def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
+    """Sorted pieces as one sorted sequence of tables. What is not above the last row of any piece's batch in
+    hand can be given: nothing smaller comes."""
+    heads = {number: batch for number, piece in enumerate(pieces) if (batch := next(piece, None)) is not None}
+    while heads:
+        bound = min(_place(batch, batch.num_rows - 1) for batch in heads.values())
+        given = []
+        for number, batch in list(heads.items()):
+            count = _up_to(batch, bound)
+            given.append(batch.slice(0, count))
+            if count < batch.num_rows:
+                heads[number] = batch.slice(count)
+            elif (following := next(pieces[number], None)) is not None:
+                heads[number] = following
+            else:
+                del heads[number]
+        yield pa.Table.from_batches(given).sort_by(KEYS)
+
+
+def _place(batch: pa.RecordBatch, row: int) -> tuple[Any, ...]:
+    return tuple(batch.column(name)[row].as_py() for name in ORDER)
+
+
+def _up_to(batch: pa.RecordBatch, bound: tuple[Any, ...]) -> int:
+    """How many rows of a sorted batch are not above the bound."""
+    low, high = 0, batch.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if _place(batch, middle) <= bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,53 @@
+"""What all tasks of a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.clock import Clock
+from tidegate.errors import StateError
+from tidegate.log.topic import TopicInfo
+from tidegate.runtime.task.modes import Mode
+from tidegate.topology.graph import Subtopology, Topology
+from tidegate.topology.manifest import Manifest
+from tidegate.topology.node import COMMANDS, INTERNAL, Node
+from tidegate.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all tasks of a run share."""
+
+    topology: Topology
+    manifest: Manifest
+    topics: Mapping[str, TopicInfo]
+    """Everything the app writes to, as the log has it."""
+    dead_letters: str
+    clock: Clock
+    mode: Mode = "live"
+    on_error: str = "stop"
+    batches: bool = True
+    """Whether chains that allow it run over whole batches; the results are the same."""
+    small_batch: int = 0
+    """Fewer records than this are quicker one by one."""
+    staging: Mapping[str, TopicInfo] = field(default_factory=dict)
+    """Of a replay: the topic in which the rows of a table topic wait, by the name of the table topic."""
+
+    def topic_of(self, node: Node) -> str:
+        """The name of the topic that a node reads or writes."""
+        if node.kind in INTERNAL:
+            return self.manifest.internal[node.name]
+        if node.topic is None:
+            raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
+        return node.topic.name
+
+    def inputs(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
+        """The source partitions that a task of the subtopology reads."""
+        nodes = (self.topology.nodes[node] for node in subtopology.inputs)
+        return [TopicPartition(self.topic_of(node), partition) for node in nodes]
+
+    def commands(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
+        """Those of them whose records are commands."""
+        nodes = (self.topology.nodes[node] for node in subtopology.inputs)
+        return [TopicPartition(self.topic_of(node), partition) for node in nodes if node.kind in COMMANDS]

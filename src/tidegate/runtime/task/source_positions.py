@@ -1,0 +1,91 @@
+"""Where a task stands in its source partitions: the next offset and the stream time of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tidegate.errors import StateError
+from tidegate.log.positions import Position, TaskId
+from tidegate.log.topic import TopicInfo
+from tidegate.runtime.task.merge import Merge
+from tidegate.types import TopicPartition
+
+
+class Standing:
+    """Begins with a committed position. With `pinned` ends the task is strict."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        partitions: Iterable[TopicPartition],
+        position: Position,
+        pinned: Mapping[TopicPartition, int] | None,
+    ) -> None:
+        self._pinned = pinned
+        self.next: dict[TopicPartition, int] = {}
+        self.times: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            topic, number = partition
+            offset = position.sources.get(topic, {}).get(number)
+            if offset is None:
+                raise StateError(
+                    "no-position",
+                    f"the position of {task} says nothing of {partition}",
+                    "first positions are written when the app starts; this is a bug: report it",
+                )
+            self.next[partition] = offset
+            self.times[partition] = position.stream_times.get(topic, {}).get(number, -1)
+
+    @property
+    def stream_time(self) -> int:
+        return max(self.times.values())
+
+    def stepped_over(self, merge: Merge) -> dict[TopicPartition, int]:
+        """The next offsets. Behind the last record may lie offsets that hold none, such as the marks of
+        transactions: a task that has taken everything stands behind them. A strict one goes by the order of
+        its records."""
+        if self._pinned is None:
+            for partition, taken in self.next.items():
+                if not merge.waiting(partition):
+                    self.next[partition] = max(taken, merge.read_to(partition))
+        return self.next
+
+    def short_of_pins(self) -> bool:
+        """Whether a strict task's last records lie before its pins: done, it moves there without any."""
+        return self._pinned is not None and any(
+            taken < self._pinned[partition] for partition, taken in self.next.items()
+        )
+
+    def committed(self, position: Position) -> None:
+        """A strict task stands where its position says, once that says that it is done."""
+        if self._pinned is not None:
+            told = {tp: position.sources[tp.topic][tp.partition] for tp in self.next}
+            if all(told[partition] >= self._pinned[partition] for partition in told):
+                self.next.update(told)
+
+    def to_sort(self, internal: Iterable[str], topics: Mapping[str, TopicInfo]) -> dict[TopicPartition, int]:
+        """The internal partitions of a strict task, with their starts."""
+        if self._pinned is None:
+            return {}
+        return {tp: topics[tp.topic].starts[tp.partition] for tp in self._of(internal)}
+
+    def purged(self, internal: Iterable[str]) -> list[TopicPartition]:
+        """The internal partitions that are kept for this task alone. A strict one may have to sort again, and
+        needs them whole."""
+        return [] if self._pinned is not None else self._of(internal)
+
+    def position(self, changelogs: dict[str, int], progress: dict[str, str], merge: Merge) -> Position:
+        """As it is written. A strict task that is done stands at its pinned ends, whatever offsets the last
+        records have."""
+        ends = self._pinned if self._pinned is not None and merge.done() else {}
+        sources: dict[str, dict[int, int]] = {}
+        times: dict[str, dict[int, int]] = {}
+        for partition, taken in self.stepped_over(merge).items():
+            topic, number = partition
+            sources.setdefault(topic, {})[number] = max(taken, ends.get(partition, 0))
+            times.setdefault(topic, {})[number] = self.times[partition]
+        return Position(sources=sources, stream_times=times, changelogs=changelogs, progress=progress)
+
+    def _of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        names = set(topics)
+        return [partition for partition in self.next if partition.topic in names]

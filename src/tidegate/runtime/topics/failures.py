@@ -1,0 +1,75 @@
+"""Errors of slots as data: what ended a slot crosses the status topic, and the driver raises it as the
+error that it was.
+
+Only the classes of `errors.py` are made again, by name, and only from text and numbers: nothing of a topic is
+unpickled or evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate import errors
+from tidegate.errors import TidegateError, first_line
+from tidegate.runtime.topics.status import Failure
+
+KINDS: dict[str, type[TidegateError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.ConfigError,
+        errors.LogError,
+        errors.RegistryError,
+        errors.SerdeError,
+        errors.StateError,
+        errors.TopologyError,
+        errors.UpgradeError,
+        errors.UserCodeError,
+    )
+}
+"""Those that a slot can end with, by name. FencedError is missing: a slot that is fenced ends in order."""
+
+
+def failure_of(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
+    """An error that a slot's job raised. One that tidegate did not raise on purpose is `slot-failed`."""
+    if not isinstance(error, TidegateError):
+        text = f"{type(error).__name__}: {error}"
+        return Failure(epoch, slot, attempt, "slot-failed", text, "see the log of the job")
+    kind = next((one.__name__ for one in type(error).__mro__ if one.__name__ in KINDS), "")
+    return Failure(
+        epoch,
+        slot,
+        attempt,
+        error.code,
+        error.message,
+        error.hint,
+        kind=kind,
+        retryable=error.retryable,
+        position=getattr(error, "position", None),
+        generation=getattr(error, "generation", None),
+        topic=getattr(error, "topic", ""),
+    )
+
+
+def lost(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
+    """A job as it looked from outside: it was killed, or never began, and did not report why."""
+    if isinstance(error, TidegateError):
+        return failure_of(error, epoch, slot, attempt)
+    text = f"slot {slot} ended: {first_line(error)}"
+    return Failure(epoch, slot, attempt, "slot-lost", text, "see the cluster's log of the job")
+
+
+def error_of(failure: Failure, count: int) -> TidegateError:
+    """The error of the first of so many failures: of the same class, with its code, position and generation.
+    TidegateError itself where the class is not known."""
+    kind = KINDS.get(failure.kind, TidegateError)
+    message = f"{failure.message} ({count} failures of slots)"
+    fields: dict[str, Any] = {}
+    if kind in (errors.SerdeError, errors.UserCodeError):
+        fields["position"] = failure.position
+    if kind is errors.UserCodeError:
+        fields["generation"] = failure.generation
+    error = kind(failure.code, message, failure.hint, **fields)
+    error.retryable = failure.retryable
+    if isinstance(error, errors.LogError):
+        error.topic = failure.topic
+    return error
