@@ -37,8 +37,8 @@ import msgspec
 from benchmarks.apps.runtime_apps import COUNTS, ORDERS, Order
 from benchmarks.report import Report, median, run
 from benchmarks.runtime_watch import wait_for
-from tidegate import names
-from tidegate.config import load_config
+from tidegate.config.config import load_config
+from tidegate.log import names
 from tidegate.log.ensure import ensure_topic
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

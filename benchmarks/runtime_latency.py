@@ -19,11 +19,11 @@ from benchmarks.report import Report, median, percentile
 from benchmarks.runtime_orders import KEYS, PARTITIONS, Place, fill, fresh, key_of, value_of
 from benchmarks.runtime_throughput import running
 from benchmarks.runtime_watch import wait_for
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.log.open import open_log
+from tidegate.log.partitioner import partition_for
 from tidegate.log.place import LogPlace
 from tidegate.log.records import columns_to_batch
-from tidegate.partitioner import partition_for
 from tidegate.types import TopicPartition
 
 RATE, TICK_SECONDS = 5_000, 0.01

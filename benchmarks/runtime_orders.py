@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.apps.runtime_apps import ORDERS, Order
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.log.ensure import ensure_topic
 from tidegate.log.open import open_log
+from tidegate.log.partitioner import partition_for
 from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.records import columns_to_batch
-from tidegate.partitioner import partition_for
 from tidegate.types import TopicPartition
 
 PARTITIONS, KEYS, BATCH = 4, 100_000, 10_000

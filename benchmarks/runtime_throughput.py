@@ -16,7 +16,7 @@ from benchmarks.runtime_orders import Place, fresh
 from benchmarks.runtime_watch import commits, steady
 from tidegate import App
 from tidegate.clock import SystemClock
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.runtime.driver.start import prepare

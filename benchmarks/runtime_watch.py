@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from benchmarks.apps.runtime_apps import ORDERS
-from tidegate import names
+from tidegate.log import names
 from tidegate.log.positions import Position
 from tidegate.log.protocol import Log
 from tidegate.types import Offset, TopicPartition

@@ -20,10 +20,10 @@ import msgspec
 from benchmarks.report import Report, median, run
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.partitioner import partition_for
 from tidegate.runtime.driver.start import prepare
 from tidegate.types import TopicPartition
 

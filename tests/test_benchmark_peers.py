@@ -15,7 +15,7 @@ from benchmarks.peers.usage import Seen, Usage, family
 from benchmarks.peers.verify import WrongResultError, check_counts
 
 from tidegate import TableTopic
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 
 COUNTS = TableTopic("counts", int)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.pretty import pretty_repr
 
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 
 

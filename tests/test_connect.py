@@ -14,11 +14,11 @@ from msgspec import Struct
 import tidegate
 from tidegate import Record, SerdeError, TableTopic, TidegateError, Topic
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection, Sent
+from tidegate.connect.connection import Connection, Sent
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.partitioner import partition_for
 from tidegate.types import TopicPartition
 
 NOW = 1_700_000_000_000

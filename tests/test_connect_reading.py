@@ -15,7 +15,7 @@ from msgspec import Struct
 import tidegate
 from tidegate import ConfigError, LogError, Record, SerdeError, TableTopic, TidegateError, Topic
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.types import Offset, TopicPartition
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate import names
 from tidegate.errors import ConfigError
-from tidegate.names import check_header, check_name
+from tidegate.log import names
+from tidegate.log.names import check_header, check_name
 
 legal = st.text("abcXYZ019._-", min_size=1, max_size=200)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidegate.partitioner import murmur2, partition_for
+from tidegate.log.partitioner import murmur2, partition_for
 
 KAFKAS_OWN_TESTS = {
     b"21": -973932308,

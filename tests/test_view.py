@@ -16,8 +16,8 @@ from tidegate.cli.records import Look, line, record
 from tidegate.errors import SerdeError
 from tidegate.log.records import ReadRow
 from tidegate.serde.plain import PLAIN
+from tidegate.text.render import Kind, as_json, printable, printable_json, shown, when
 from tidegate.types import TopicPartition
-from tidegate.view import Kind, as_json, printable, printable_json, shown, when
 
 PARTITION = TopicPartition("t", 2)
 NASTY = b"\x1b]0;owned\x07\x1b[31m \xc2\x9b31m \xe2\x80\xae \x7f \x00 \r\n"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 import tidegate
 from tidegate import Json, Record, TableTopic, Topic
-from tidegate.connection import Connection, Sent
+from tidegate.connect.connection import Connection, Sent
 
 
 class Order(Struct, frozen=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import time
 
+from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.log.records import columns_to_batch
-from tidegate.partitioner import partition_for
 from tidegate.types import TopicPartition
 
 PARTITIONS, KEYS = 4, 100_000

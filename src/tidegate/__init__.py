@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import stores
 from tidegate.app import App
-from tidegate.connect import connect
+from tidegate.connect.connect import connect
 from tidegate.dsl.processor import Context, Processor, TimedProcessor
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table

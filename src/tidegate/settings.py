@@ -14,7 +14,7 @@ from typing import Any, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import msgspec
 
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.errors import ConfigError
 
 T = TypeVar("T")

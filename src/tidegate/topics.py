@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, TypeVar, final, overload
 
 from tidegate.errors import ConfigError, SerdeError
-from tidegate.names import check_name
+from tidegate.log.names import check_name
 from tidegate.serde import Serde, serde_for
 from tidegate.serde.protocol import Side
 

@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 from tidegate import TidegateError, connect
 from tidegate.cli.demo_source import ADMITTED, CUSTOMERS, ORDERS, TOTALS, Order, Source, Totals, bursts
 from tidegate.cli.demo_story import check
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 
 SENT = {"ada": Totals(2, 1200), "bob": Totals(1, 100)}
 

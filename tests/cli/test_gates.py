@@ -14,7 +14,7 @@ from tests.gate.working import Working
 
 from tidegate import App, Topic
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.testing import Driver

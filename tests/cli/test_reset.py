@@ -16,10 +16,11 @@ from tests.cli.conftest import Run
 from tests.runtime.fleet import COUNTS, LINES, Fleet, expected, send
 from tests.waiting import HANG_SECONDS, wait_for
 
-from tidegate import App, TableTopic, Topic, names
+from tidegate import App, TableTopic, Topic
 from tidegate.clock import ManualClock, SystemClock
 from tidegate.errors import FencedError
-from tidegate.faultpoints import installed
+from tidegate.log import names
+from tidegate.log.faultpoints import installed
 from tidegate.log.protocol import Log
 from tidegate.log.reads import fold
 from tidegate.log.records import Row, to_batch

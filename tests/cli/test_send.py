@@ -10,8 +10,8 @@ import pytest
 from tests.cli.conftest import Run
 
 from tidegate import Topic, connect
+from tidegate.log.partitioner import partition_for
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.partitioner import partition_for
 from tidegate.serde.plain import PLAIN
 from tidegate.types import TopicPartition
 

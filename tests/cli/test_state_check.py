@@ -28,9 +28,9 @@ from typer.testing import CliRunner
 
 from tidegate import App, Context, Record, stores
 from tidegate.cli.main import app as command_line
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
+from tidegate.log.partitioner import partition_for
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.partitioner import partition_for
 from tidegate.state.environment import DAMAGED
 from tidegate.state.inspect import find_folders
 

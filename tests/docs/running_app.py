@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.runtime.fleet import Fleet
 from tests.waiting import wait_for
 
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.load import load_app
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

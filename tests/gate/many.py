@@ -12,9 +12,9 @@ from tests.gate.app import EVENTS, gated
 
 from tidegate.gate import rows
 from tidegate.gate.outside import Gate
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.partitioner import partition_for
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 

@@ -9,7 +9,7 @@ import pytest
 from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.gate.outside import Gate
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver import caught_up

@@ -12,8 +12,8 @@ from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.errors import TopologyError
 from tidegate.gate.buffer import Buffer
 from tidegate.gate.formats import Buffered
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Row, to_batch
-from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.output.origin import ORIGIN
 from tidegate.runtime.task.on_error import CODE
 from tidegate.state.lmdb_store import LmdbStore

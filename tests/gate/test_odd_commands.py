@@ -12,9 +12,9 @@ from tests.gate.app import EVENTS, PASSED, gated
 from tidegate.gate.commands import LONGEST_KEY
 from tidegate.gate.decide import REMEMBERED
 from tidegate.gate.formats import Trigger, Wish
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.partitioner import partition_for
 from tidegate.runtime.task.on_error import CODE, MESSAGE, POSITION
 from tidegate.testing import Driver
 from tidegate.testing.gates import GateView

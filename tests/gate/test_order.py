@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gate.app import COUNTS, EVENTS, PASSED, gated
 
-from tidegate.partitioner import partition_for
+from tidegate.log.partitioner import partition_for
 from tidegate.testing import Driver
 
 PARTITIONS = 2

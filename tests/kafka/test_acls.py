@@ -19,7 +19,7 @@ from tests.runtime.fleet import LINES, Fleet, expected, send
 from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.records import Row, to_batch

@@ -10,7 +10,7 @@ import pytest
 from tests.kafka.conftest import OpenLog
 
 from tidegate import Topic
-from tidegate.connection import Connection, Sent
+from tidegate.connect.connection import Connection, Sent
 from tidegate.errors import LogError
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec

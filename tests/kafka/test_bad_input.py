@@ -13,9 +13,10 @@ from tests.kafka.conftest import OpenLog
 from tests.runtime.fleet import Fleet
 from tests.waiting import wait_for
 
-from tidegate import App, Record, Topic, names
+from tidegate import App, Record, Topic
 from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, LogError
+from tidegate.log import names
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

@@ -28,7 +28,7 @@ from tests.waiting import wait_for
 
 from tidegate import Topic
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.records import to_batch

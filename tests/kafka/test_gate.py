@@ -15,8 +15,8 @@ from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
 from tidegate.gate.outside import Gate
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
-from tidegate.partitioner import partition_for
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 from tidegate.testing.broker import KafkaCluster

@@ -17,10 +17,10 @@ from tests.kafka.streams.ours import LONG, ours
 
 from tidegate import App, TableTopic
 from tidegate.clock import ManualClock, SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.kafka.log import KafkaLog
-from tidegate.names import HEADER_PREFIX
-from tidegate.partitioner import partition_for
+from tidegate.log.names import HEADER_PREFIX
+from tidegate.log.partitioner import partition_for
 from tidegate.testing import Driver
 from tidegate.testing.broker import KafkaCluster
 

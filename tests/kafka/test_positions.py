@@ -15,8 +15,8 @@ from tests.kafka.load import KEPT_COUNTS, rises_by_one
 from tests.runtime.fleet import LINES, Fleet, expected, send
 from tests.waiting import wait_for
 
-from tidegate import names
 from tidegate.errors import LogError
+from tidegate.log import names
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec

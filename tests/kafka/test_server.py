@@ -16,8 +16,8 @@ from tests.waiting import wait_for
 
 import tidegate
 from tidegate import App, Topic
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.testing.broker import KafkaCluster
 
 

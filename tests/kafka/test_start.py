@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.runtime.fleet import Fleet
 
-from tidegate import names
 from tidegate.clock import SystemClock
+from tidegate.log import names
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.topics.control import Epoch, write_control

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tests.log.anatomy import Stored, check_batches, check_cut, check_tiles, stored
 from tests.log.oracle import Oracle, OraclePartition, OracleTopic, OracleWriter, fold_rows
 
-from tidegate import faultpoints
 from tidegate.clock import ManualClock
 from tidegate.errors import LogError
+from tidegate.log import faultpoints
 from tidegate.log.reads import fold
 from tidegate.log.records import ReadRow, Row, rows_of, to_batch
 from tidegate.log.sqlite.log import SqliteLog

@@ -32,7 +32,7 @@ from tests.log.history import (
     put,
 )
 
-from tidegate import faultpoints
+from tidegate.log import faultpoints
 from tidegate.log.sqlite import append as log_append
 from tidegate.log.sqlite.log import SqliteLog
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.kafka.clients import OURS, OURS_OF_TOPICS, Clients
 from tidegate.log.open import kafka_servers

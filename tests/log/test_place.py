@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.place import LogPlace
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate import connect
-from tidegate import typed_records as sending
 from tidegate.clock import ManualClock
+from tidegate.connect import typed_records as sending
 from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log.reads import read_between, read_to_end
 from tidegate.log.records import Row, to_batch

@@ -31,7 +31,7 @@ BOUND = 24 << 20
 STOPS = """
 import os, signal, sys, time
 from pathlib import Path
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite import upkeep
 from tidegate.log.sqlite.log import SqliteLog

@@ -13,7 +13,7 @@ from tests.waiting import HANG_SECONDS
 
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import TidegateError
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.runtime.fleet import COUNTS, Fleet, expected, send
 
-from tidegate import names
 from tidegate.errors import LogError, TidegateError
-from tidegate.faultpoints import installed
+from tidegate.log import names
+from tidegate.log.faultpoints import installed
 from tidegate.log.positions import Position, position_row, read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch

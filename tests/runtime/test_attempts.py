@@ -12,9 +12,9 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import App, Context, Record, Topic, stores
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import TidegateError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import attach, prepare

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog

@@ -12,8 +12,8 @@ import pytest
 from tests.runtime.fleet import LINES, Fleet, Threads
 from tests.waiting import wait_for
 
-from tidegate import names
 from tidegate.clock import SystemClock
+from tidegate.log import names
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog

@@ -10,9 +10,10 @@ import pytest
 from tests.runtime.fleet import COUNTS, LINES, QUICK, Fleet, expected, send, wordcount
 from tests.waiting import HANG_SECONDS, wait_for
 
-from tidegate import App, names
+from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError, UserCodeError
+from tidegate.log import names
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.coordinator import Patience, State
 from tidegate.runtime.driver.start import prepare

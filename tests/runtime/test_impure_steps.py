@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.operators.immutable import unchangeable

@@ -13,12 +13,13 @@ from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
 from tests.state.damage import damage_metadata, damage_row
 from tests.waiting import wait_for
 
-from tidegate import App, Context, Record, Topic, names, stores
+from tidegate import App, Context, Record, Topic, stores
 from tidegate.errors import LogError
+from tidegate.log import names
+from tidegate.log.partitioner import partition_for
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.partitioner import partition_for
 from tidegate.runtime.driver.coordinator import Coordinator
 from tidegate.runtime.slot import job as slot_job
 from tidegate.runtime.topics.status import Failure, Numbers, Status, Warned, tell

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from tests.runtime.stories import START
 
-from tidegate import App, Context, Record, StateError, TableTopic, Topic, names, stores
+from tidegate import App, Context, Record, StateError, TableTopic, Topic, stores
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
+from tidegate.log import names
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.driver.start import Run, prepare

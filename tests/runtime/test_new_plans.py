@@ -12,7 +12,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import Coordinator, State
 from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
 from tidegate.runtime.slot.job import Chores

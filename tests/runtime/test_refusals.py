@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.runtime.fleet import Fleet
 from tests.waiting import wait_for
 
-from tidegate import App, Context, Record, Topic, names
+from tidegate import App, Context, Record, Topic
 from tidegate.errors import LogError
+from tidegate.log import names
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of

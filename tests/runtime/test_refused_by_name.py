@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from tests.gate.app import gated
 
-from tidegate import faultpoints, names
 from tidegate.clock import ManualClock
 from tidegate.errors import LogError, StateError
+from tidegate.log import faultpoints, names
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare

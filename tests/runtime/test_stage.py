@@ -14,7 +14,7 @@ from tests.waiting import wait_for
 from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, SerdeError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.positions import read_positions
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, Row, rows_of

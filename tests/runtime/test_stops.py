@@ -10,10 +10,10 @@ import pytest
 from tests.runtime.fleet import QUICK, Fleet, expected, send
 from tests.waiting import wait_for
 
-from tidegate import names
 from tidegate.clock import SystemClock
 from tidegate.errors import LogError
-from tidegate.faultpoints import installed
+from tidegate.log import names
+from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import State
 from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
 from tidegate.runtime.topics.control import read_control

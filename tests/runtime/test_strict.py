@@ -21,7 +21,7 @@ from tests.runtime.stories import START
 
 from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.positions import Position, TaskId, read_positions
 from tidegate.log.protocol import Fetched
 from tidegate.log.reads import fold, read_between

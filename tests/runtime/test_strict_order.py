@@ -14,12 +14,12 @@ from tests.runtime.test_strict import IN, TEXTS, inputs_of, open_task, started, 
 
 from tidegate import App, Context, Record, stores
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
+from tidegate.log.partitioner import partition_for
 from tidegate.log.positions import read_positions
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.partitioner import partition_for
 from tidegate.runtime.driver.start import Run, prepare
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.time_only import is_time_only

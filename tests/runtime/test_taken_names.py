@@ -9,9 +9,10 @@ from contextlib import closing
 import pytest
 from tests.waiting import HANG_SECONDS
 
-from tidegate import App, ConfigError, TableTopic, TidegateError, Topic, names
+from tidegate import App, ConfigError, TableTopic, TidegateError, Topic
 from tidegate.clock import ManualClock
-from tidegate.faultpoints import installed
+from tidegate.log import names
+from tidegate.log.faultpoints import installed
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate import App, TableTopic, Topic, stores
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
 from tidegate.runtime.driver.start import prepare

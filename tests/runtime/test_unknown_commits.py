@@ -7,8 +7,8 @@ import threading
 import pytest
 from tests.runtime.fleet import Fleet, expected, send
 
-from tidegate import faultpoints
 from tidegate.errors import LogError
+from tidegate.log import faultpoints
 
 
 class OneCommitOfASlot:

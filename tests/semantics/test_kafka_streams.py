@@ -13,8 +13,8 @@ from tests.semantics.play import Scenario, asked, flat, played, recorded, scenar
 from tests.semantics.topologies import TOPOLOGIES
 
 from tidegate import App, JavaInteger, JavaLong, TidegateError, Topic
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
-from tidegate.partitioner import partition_for
 from tidegate.testing import Driver
 from tidegate.testing.broker.jars import POM
 from tidegate.types import TopicPartition

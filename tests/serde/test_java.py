@@ -15,8 +15,8 @@ from tidegate.serde import Serde
 from tidegate.serde.plain import PLAIN
 from tidegate.spark.store_source import serde_of
 from tidegate.testing import Driver
-from tidegate.typed_text import from_text
-from tidegate.view import Kind, shown
+from tidegate.text.parse import from_text
+from tidegate.text.render import Kind, shown
 
 law = settings(deadline=None, max_examples=200)
 KINDS = {"java-long": (JavaLong(), 63, ">q"), "java-int": (JavaInteger(), 31, ">i")}

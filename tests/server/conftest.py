@@ -13,8 +13,8 @@ import pytest
 from tests.gate.working import Working
 
 from tidegate.clock import SystemClock
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.server.serve import prepared
 from tidegate.server.settings import server_settings

@@ -10,7 +10,7 @@ from tests.server.conftest import Client
 from tests.server.test_gates import got
 
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.topics.status import GateNumbers, Landing, Numbers, tell

@@ -17,7 +17,7 @@ from tests.gate.app import gated
 from tests.server.conftest import Client, served
 
 from tidegate.clock import SystemClock
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.server import bodies

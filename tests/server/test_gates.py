@@ -16,10 +16,10 @@ from tests.waiting import wait_for
 
 from tidegate import App, Topic
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
-from tidegate.faultpoints import installed
+from tidegate.connect.connection import Connection
 from tidegate.gate.formats import EVERYONE
 from tidegate.gate.outside import Gate
+from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.topics.manifests import find_manifest

@@ -15,7 +15,7 @@ from tests.server.conftest import Client, Serve
 from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare

@@ -14,7 +14,7 @@ import pytest
 from tests.server.conftest import Client
 from tests.waiting import wait_for
 
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.errors import TidegateError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.server.following import Following

@@ -14,8 +14,8 @@ from tests.server.test_live import events, values
 from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
-from tidegate.config import Config
-from tidegate.connection import Connection
+from tidegate.config.config import Config
+from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.server import serve as serving

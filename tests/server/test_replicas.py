@@ -19,8 +19,8 @@ from tests.waiting import wait_for
 
 from tidegate import App, Topic
 from tidegate.clock import SystemClock
-from tidegate.config import Config
-from tidegate.connection import Connection
+from tidegate.config.config import Config
+from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, LogError, StateError
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog

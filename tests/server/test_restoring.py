@@ -12,8 +12,8 @@ from tests.server.conftest import Serve
 from tests.server.test_gates import APPLIED, got, out, posted
 from tests.waiting import wait_for
 
-from tidegate.connection import Connection
-from tidegate.faultpoints import installed
+from tidegate.connect.connection import Connection
+from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
 
 

@@ -14,8 +14,8 @@ from tests.gate.app import EVENTS, gated
 from tests.server.conftest import Client, Serve
 
 from tidegate.clock import SystemClock
-from tidegate.config import Config
-from tidegate.connection import Connection
+from tidegate.config.config import Config
+from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare

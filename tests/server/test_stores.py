@@ -13,7 +13,7 @@ from tests.server.test_gates import got
 from tests.waiting import wait_for
 
 from tidegate import App, Context, Record, Topic, stores
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.server import following

@@ -16,7 +16,7 @@ from tests.gate.app import gated
 from tests.server.conftest import Client, Serve
 
 from tidegate.clock import SystemClock
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.errors import ConfigError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
@@ -41,7 +41,7 @@ for number in range(changes):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tidegate import faultpoints
+from tidegate.log import faultpoints
 from tidegate.server.tokens import Scope, add_token
 def kill(point):
     if point == sys.argv[2]:

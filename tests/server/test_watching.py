@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 
 from tidegate import App, Topic
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.slot_overview import SILENT_SECONDS

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
-from tidegate.config import Config
-from tidegate.connection import Connection
+from tidegate.config.config import Config
+from tidegate.connect.connection import Connection
 from tidegate.errors import TidegateError
 from tidegate.load import load_app
 from tidegate.runtime.driver.coordinator import Patience

@@ -24,8 +24,8 @@ from tests.waiting import HANG_SECONDS
 
 import tidegate
 from tidegate import TableTopic, Topic
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.load import load_app
 from tidegate.log.reads import read_between
 from tidegate.log.topic import TopicSpec

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate import LogError, TableTopic, Topic, connect
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.log.records import Row, to_batch
@@ -41,7 +41,7 @@ ATTEMPT = """
 import os, signal, sys
 import pyarrow as pa
 from tidegate import TidegateError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.spark.write import _write_task
 text, owner, point = sys.argv[1:]
 rows = pa.RecordBatch.from_pydict({"key": ["a", "b"], "value": ["one", "two"]})

@@ -15,8 +15,8 @@ from tests.server.test_gates import got, posted
 from tests.waiting import wait_for
 
 from tidegate import Topic
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.runtime.driver.coordinator import State
 from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster

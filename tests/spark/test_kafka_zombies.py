@@ -28,8 +28,8 @@ from tests.spark.test_on_kafka import (  # noqa: F401 - fixtures
 from tests.waiting import wait_for
 
 import tidegate
-from tidegate.config import Config
-from tidegate.connection import Connection
+from tidegate.config.config import Config
+from tidegate.connect.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.coordinator import State

@@ -16,8 +16,8 @@ from tests.server.conftest import Client, served
 from tests.server.test_apps import samples
 from tests.waiting import wait_for
 
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running
 from tidegate.types import TopicPartition

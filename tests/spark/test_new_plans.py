@@ -27,7 +27,7 @@ from tests.spark.test_cluster import (
 )
 
 import tidegate
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.topics.control import read_control
 from tidegate.runtime.topics.status import Landing, Numbers
@@ -36,7 +36,7 @@ from tidegate.types import TopicPartition
 
 HASTY = """
 import signal, sys
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.runtime.driver.coordinator import Patience
 from tidegate.load import load_app
 from tidegate.spark.running import Running

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from tests.waiting import wait_for
 
 from tidegate import TableTopic, Topic
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.coordinator import State

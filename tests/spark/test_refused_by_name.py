@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from tests.waiting import HANG_SECONDS
 
 from tidegate import Topic
-from tidegate.config import Config, load_config
-from tidegate.connect import connect
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connect import connect
+from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running

@@ -24,8 +24,8 @@ from tests.spark.processes import python_workers
 from tests.waiting import HANG_SECONDS, wait_for
 
 import tidegate
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
 from tidegate.log.topic import TopicSpec

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from tests.serde.registry_server import RegistryServer
 from tests.waiting import wait_for
 
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.runtime.driver.coordinator import State
 from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.frames import read_topic

@@ -22,8 +22,8 @@ from tests.spark.processes import python_workers
 from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import App, TableTopic, Topic
-from tidegate.config import Config, load_config
-from tidegate.connection import Connection
+from tidegate.config.config import Config, load_config
+from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
 from tidegate.runtime.driver.coordinator import State

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from tidegate import names
 from tidegate.clock import ManualClock
+from tidegate.log import names
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import fold, read_between

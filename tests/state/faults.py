@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate.faultpoints import Hook
+from tidegate.log.faultpoints import Hook
 
 
 class Failure(Exception):  # noqa: N818 - stands for whatever may go wrong

@@ -13,7 +13,7 @@ from tests.state.ground import Ground
 
 from tidegate import stores
 from tidegate.errors import FencedError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.state.cleanup import Cleanup, Needs
 from tidegate.state.folders import claim, remove_older
 

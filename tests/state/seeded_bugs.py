@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from tidegate import names
 from tidegate.clock import Clock
-from tidegate.log import positions, reads
+from tidegate.log import names, positions, reads
 from tidegate.log.positions import Position, position_row
 from tidegate.log.protocol import Fetched, Writer
 from tidegate.log.records import to_batch

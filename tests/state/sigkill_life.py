@@ -15,7 +15,7 @@ from tests.state.faults import Failure, at, failing_at
 from tests.state.ground import Ground
 
 from tidegate.errors import FencedError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.state.manager import Limits
 from tidegate.types import Offset, TopicPartition

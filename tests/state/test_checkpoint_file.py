@@ -15,7 +15,7 @@ from tests.state.faults import Failure, at, failing_at
 from tests.state.power_cut import Disk
 
 from tidegate.errors import StateError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.positions import Position
 from tidegate.state.checkpoint import Checkpoint, CheckpointFile
 

@@ -10,7 +10,7 @@ from tests.state.faults import at
 from tests.state.lives import COUNTS
 
 from tidegate.errors import StateError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.positions import TaskId
 from tidegate.log.records import Row, to_batch
 from tidegate.state.changelog import DELETE_RETENTION_MS, changelog_spec

@@ -9,7 +9,7 @@ from tests.state.bench import Bench
 from tests.state.faults import Failure, failing_at
 from tests.state.lives import COUNTS
 
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 
 FORGETFUL = replace(COUNTS, config={"delete.retention.ms": "1000"})
 """As if somebody had set that at the broker: `with_changelog` does not take so little."""

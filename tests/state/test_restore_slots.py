@@ -10,7 +10,7 @@ from tests.state.faults import Failure, failing_at
 from tests.state.lives import COUNTS
 
 from tidegate.errors import FencedError, LogError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.types import TopicPartition
 
 

@@ -14,7 +14,7 @@ from tests.state.lives import COUNTS, restore_a_little
 
 from tidegate import stores
 from tidegate.errors import StateError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 
 NAMES = stores.key_value("names", str)
 

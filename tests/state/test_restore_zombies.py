@@ -13,7 +13,7 @@ from tests.state.ground import Ground
 from tests.state.lives import COUNTS, holder, newcomer, zombie
 
 from tidegate.errors import FencedError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 
 TEN = {f"key-{number}": number for number in range(10)}
 TWENTY = {f"key-{number}": number for number in range(20)}

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from tidegate import faultpoints
+from tidegate.log import faultpoints
 from tidegate.testing.simulator.faults import (
     CHECKPOINT_POINTS,
     COMMIT_POINTS,

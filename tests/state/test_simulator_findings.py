@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidegate import names
+from tidegate.log import names
 from tidegate.testing.simulator.faults import Faults
 from tidegate.testing.simulator.options import Options
 from tidegate.testing.simulator.program import APP, DELETE_RETENTION_MS, Op

@@ -15,7 +15,7 @@ from tests.state.faults import Failure, at, failing_at
 
 from tidegate import Json, stores
 from tidegate.errors import StateError
-from tidegate.faultpoints import installed
+from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite import reader
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.formats import window_suffix

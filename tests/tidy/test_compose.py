@@ -17,7 +17,7 @@ from tests.tidy.test_tree import ROOT
 
 from tidegate import App, Topic
 from tidegate.cli.main import app as commands
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.load import load_app
 from tidegate.log.open import kafka_servers
 from tidegate.log.place import LogPlace

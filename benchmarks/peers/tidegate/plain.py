@@ -9,7 +9,7 @@ from contextlib import closing
 
 from tidegate.app import App
 from tidegate.clock import SystemClock
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience, State, View

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.peers.tidegate.plain import Plain
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.load import load_app
 from tidegate.runtime.driver.coordinator import State, View
 

@@ -15,7 +15,7 @@ from tidegate.cli.durations import seconds
 from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import say, say_json, say_table
 from tidegate.clock import SystemClock
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.load import load_app
 from tidegate.runtime.driver.takeover import ROLE, ask_to_stop

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 import tidegate
-from tidegate.config import FILE, Config, load_config
+from tidegate.config.config import FILE, Config, load_config
 from tidegate.errors import ConfigError
 
 EXAMPLE = "orders.py"

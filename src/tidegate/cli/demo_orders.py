@@ -28,8 +28,8 @@ from tidegate.cli.demo_source import ORDERS, PER_SECOND, Source
 from tidegate.cli.demo_story import CUSTOMER, START_SECONDS, play
 from tidegate.cli.demo_view import View
 from tidegate.cli.demo_watch import GATE, Snapshot, Watch
-from tidegate.connect import connect
-from tidegate.connection import Connection
+from tidegate.connect.connect import connect
+from tidegate.connect.connection import Connection
 from tidegate.log.ensure import ensure_topic
 
 SLOTS = "2"

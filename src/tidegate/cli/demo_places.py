@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tidegate.cli.demo_run import SEGMENT_MS, TOTALS
 from tidegate.cli.output import note
 from tidegate.clock import SystemClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from tidegate.config import PREFIX
+from tidegate.config.config import PREFIX
 from tidegate.errors import TidegateError
 from tidegate.testing.broker.guard import GuardedProcess
-from tidegate.view import printable
+from tidegate.text.render import printable
 
 STOP_SECONDS = 30.0
 LINES_SHOWN = 8

@@ -18,14 +18,14 @@ from typing import Protocol
 
 import msgspec
 
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import FencedError, LogError
 from tidegate.log.ensure import ensure_topic
+from tidegate.log.partitioner import partition_for
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.protocol import Fetched, Log, Writer
 from tidegate.log.reads import nothing_between
 from tidegate.log.records import Row, rows_of, to_batch
-from tidegate.partitioner import partition_for
 from tidegate.topics import TableTopic, Topic
 from tidegate.types import Offset, TopicPartition
 

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import msgspec
 
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.topics import TableTopic, Topic
 
 SEED = 7

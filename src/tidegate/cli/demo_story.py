@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from tidegate.cli.demo_scene import Scene, failed
 from tidegate.cli.demo_source import ADMITTED, TOTALS, Source, Totals
 from tidegate.cli.demo_watch import GATE, Snapshot
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 
 CUSTOMER = "ada"
 START_SECONDS = 180.0

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tidegate.cli.demo_watch import Customer, Snapshot
 from tidegate.cli.output import say, say_json
-from tidegate.view import printable
+from tidegate.text.render import printable
 
 LINE_SECONDS = 2.0
 BLOCKS = 2

@@ -13,7 +13,7 @@ from tidegate.cli.doctor_embedded import EMBEDDED_CHECKS
 from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotLookedAt
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.open import kafka_servers, open_log
 from tidegate.log.place import LogPlace

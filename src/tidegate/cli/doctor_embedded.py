@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from tidegate.cli.doctor_kafka import NotLookedAt
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.errors import LogError, TidegateError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from tidegate import names
 from tidegate.cli.apps import loaded
-from tidegate.config import Config
+from tidegate.config.config import Config
+from tidegate.log import names
 from tidegate.log.open import kafka_servers
 from tidegate.log.place import LogPlace
 from tidegate.log.positions import CONFIG

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from tidegate.cli.batches import Outgoing
+from tidegate.connect.typed_records import as_millis
 from tidegate.errors import SerdeError
+from tidegate.log.names import check_header
 from tidegate.log.records import Headers, Row
-from tidegate.names import check_header
 from tidegate.serde.protocol import unencodable
-from tidegate.typed_records import as_millis
-from tidegate.typed_text import checked_json, from_text
-from tidegate.view import PLAIN_KINDS, Kind
+from tidegate.text.parse import checked_json, from_text
+from tidegate.text.render import PLAIN_KINDS, Kind
 
 _NULL = msgspec.Raw(b"null")
 

@@ -21,8 +21,8 @@ from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.outside import Gate, KeyState
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import manifests
-from tidegate.typed_text import from_text
-from tidegate.view import Kind, printable, when
+from tidegate.text.parse import from_text
+from tidegate.text.render import Kind, printable, when
 
 app = typer.Typer(help="Gates of the apps on the log.", no_args_is_help=True)
 

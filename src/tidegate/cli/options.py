@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
-from tidegate.view import Kind
+from tidegate.text.render import Kind
 
 JSON_KEY = "tidegate.json"
 MOST = 1_000_000_000

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.errors import TidegateError
-from tidegate.view import printable, printable_json
+from tidegate.text.render import printable, printable_json
 
 PIPE_WIDTH = 1000
 LONGEST_ERROR = 1000

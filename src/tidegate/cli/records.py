@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tidegate.errors import SerdeError
 from tidegate.log.records import ReadRow
+from tidegate.text.render import Kind, as_json, printable, shown, when
 from tidegate.types import TopicPartition
-from tidegate.view import Kind, as_json, printable, shown, when
 
 T = TypeVar("T")
 

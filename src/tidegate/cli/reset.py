@@ -14,7 +14,7 @@ from tidegate.cli.apps import loaded, unknown_app
 from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import say, say_json
 from tidegate.clock import SystemClock
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.errors import ConfigError
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.reset import Reset, carry_out, end_run, held, holder, last_epoch, planned_reset

@@ -16,8 +16,8 @@ from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError, LogError, SerdeError, TidegateError
 from tidegate.log.records import Row
 from tidegate.log.topic import TopicInfo
-from tidegate.typed_text import from_text
-from tidegate.view import Kind
+from tidegate.text.parse import from_text
+from tidegate.text.render import Kind
 
 CHUNK_BYTES = 1 << 20
 

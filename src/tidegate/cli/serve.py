@@ -9,7 +9,7 @@ import typer
 
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json, say_table
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 
 tokens = typer.Typer(help="Tokens of the HTTP API.", no_args_is_help=True)

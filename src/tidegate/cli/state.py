@@ -12,14 +12,14 @@ import typer
 from tidegate.cli.options import MOST, AsJson, KeyType, ValueType
 from tidegate.cli.output import say, say_error, say_json, say_table
 from tidegate.cli.state_check import App, Folder, check_stores
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.errors import StateError
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.inspect import Found, find_folders, rows_of
 from tidegate.state.inspect import opened as opened_folder
 from tidegate.state.keys import Bound
-from tidegate.typed_text import from_text
-from tidegate.view import Kind, as_json, shown, when
+from tidegate.text.parse import from_text
+from tidegate.text.render import Kind, as_json, shown, when
 
 app = typer.Typer(help="State stores on this host, as committed to disk.", no_args_is_help=True)
 

@@ -10,14 +10,14 @@ import typer
 from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import say, say_json
 from tidegate.clock import SystemClock
-from tidegate.config import load_config
+from tidegate.config.config import load_config
 from tidegate.errors import StateError
 from tidegate.log.protocol import Log
 from tidegate.state.environment import REPAIR_HINT
 from tidegate.state.inspect import Checked
 from tidegate.state.repair import Damaged, Outcome, Repaired, repair
 from tidegate.state.survey import Problem, TaskReport, survey, to_repair
-from tidegate.view import as_json, shown
+from tidegate.text.render import as_json, shown
 
 App = Annotated[str | None, typer.Option("--app", metavar="ID", help="Only this app's.")]
 Folder = Annotated[

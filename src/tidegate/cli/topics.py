@@ -14,8 +14,8 @@ from tidegate.log.ensure import check_topic, ensure_topic, find_topic
 from tidegate.log.protocol import Log
 from tidegate.log.route import partitions_of
 from tidegate.log.topic import TopicInfo, TopicSpec
+from tidegate.text.render import printable
 from tidegate.types import TopicPartition
-from tidegate.view import printable
 
 app = typer.Typer(help="Topics of the log.", no_args_is_help=True)
 app.command("send")(send.send)

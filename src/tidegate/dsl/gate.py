@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tidegate import names
 from tidegate.dsl.location import here
 from tidegate.dsl.plan import Plan
 from tidegate.errors import ConfigError
 from tidegate.gate.buffer import stores_of
-from tidegate.names import check_name
+from tidegate.log import names
+from tidegate.log.names import check_name
 from tidegate.topics import TableTopic, Topic, TopicBase
 from tidegate.topology.node import Kind, Node, OnError, mistake
 

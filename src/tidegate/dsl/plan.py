@@ -10,7 +10,7 @@ from tidegate.dsl.keys import UndeclaredKey
 from tidegate.dsl.location import here
 from tidegate.dsl.types_of import UNKNOWN
 from tidegate.errors import ConfigError, TopologyError
-from tidegate.names import check_name
+from tidegate.log.names import check_name
 from tidegate.serde import Serde, serde_for
 from tidegate.serde.declared import type_name
 from tidegate.state.builder import StoreBuilder

@@ -10,10 +10,10 @@ import msgspec
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
 from tidegate.gate.formats import EVERYONE, LONGEST_TEXT, Wish
+from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import LATEST_TIMESTAMP
-from tidegate.partitioner import partition_for
 from tidegate.topology.manifest import GateEntry
 from tidegate.types import TopicPartition
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.errors import ConfigError
+from tidegate.text.render import Kind
 from tidegate.topology.manifest import GateEntry
-from tidegate.view import Kind
 
 _KINDS = {kind.value: kind for kind in Kind}
 _TEXT = {Kind.STR, Kind.BYTES}

@@ -14,7 +14,7 @@ from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
 from tidegate.gate.decide import Event, Known, Outcome, Tick, Triggered, Wished, decide, is_held
 from tidegate.gate.formats import EVERYONE, TOTALS, Audit, Held, InForce, Totals, Trigger, Wish, decode
-from tidegate.partitioner import partition_for
+from tidegate.log.partitioner import partition_for
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from tidegate.clock import Clock
-from tidegate.config import without_login
+from tidegate.config.config import without_login
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log

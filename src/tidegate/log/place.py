@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.config import Config, without_login
-from tidegate.sections import flat_section
+from tidegate.config.config import Config, without_login
+from tidegate.config.sections import flat_section
 
 KAFKA_PARTS = ("producer", "consumer", "topics")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tidegate import names
 from tidegate.errors import LogError
+from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_to_end
 from tidegate.log.records import Row

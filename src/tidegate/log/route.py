@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.log.topic import TopicInfo
-from tidegate.partitioner import partition_for
 from tidegate.types import TopicPartition
 
 

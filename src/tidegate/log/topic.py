@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.errors import ConfigError
-from tidegate.names import check_name
+from tidegate.log.names import check_name
 
 DAY_MS = 24 * 3600 * 1000
 MAX_RECORD_BYTES = 1_048_588

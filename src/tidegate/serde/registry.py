@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from tidegate.config import without_login
+from tidegate.config.config import without_login
 from tidegate.errors import RegistryError, SerdeError
 
 R = TypeVar("R")

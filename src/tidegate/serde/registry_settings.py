@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.config import load_config
+from tidegate.config.config import load_config
+from tidegate.config.sections import flat_section
 from tidegate.errors import ConfigError
-from tidegate.sections import flat_section
 
 _NUMBERS = ("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "cache.capacity")
 

@@ -16,9 +16,9 @@ from tidegate.errors import SerdeError
 from tidegate.server.errors import RequestError
 from tidegate.server.position import from_text as position_from_text
 from tidegate.server.serving import Serving, serving
-from tidegate.typed_text import from_text
+from tidegate.text.parse import from_text
+from tidegate.text.render import Kind, as_json
 from tidegate.types import Offset, TopicPartition
-from tidegate.view import Kind, as_json
 
 LONGEST_KEY = 64 << 10
 LARGEST_PAGE = 1000

@@ -35,8 +35,8 @@ from tidegate.log.records import rows_of
 from tidegate.server.errors import RequestError
 from tidegate.server.position import to_text
 from tidegate.server.streams import Streams
+from tidegate.text.render import printable_json
 from tidegate.types import Offset, TopicPartition
-from tidegate.view import printable_json
 
 MEDIA_TYPE = "text/event-stream"
 POLL_SECONDS = 0.25

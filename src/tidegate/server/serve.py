@@ -13,7 +13,7 @@ import anyio.to_thread
 import uvicorn
 
 from tidegate.clock import SystemClock
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

@@ -28,8 +28,8 @@ from pathlib import Path
 import msgspec
 
 from tidegate.errors import ConfigError, LogError
-from tidegate.faultpoints import reach
-from tidegate.names import check_name
+from tidegate.log.faultpoints import reach
+from tidegate.log.names import check_name
 
 log = logging.getLogger("tidegate.server")
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tidegate import names
 from tidegate.clock import Clock
 from tidegate.errors import LogError, TidegateError
+from tidegate.log import names
 from tidegate.log.ensure import find_topic
 from tidegate.log.positions import Position, TaskId, fold_position
 from tidegate.log.protocol import Fetched, Log

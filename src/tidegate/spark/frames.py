@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.config import Config
+from tidegate.config.config import Config
 from tidegate.errors import ConfigError
 from tidegate.log.ensure import check_topic
 from tidegate.log.open import open_log

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tidegate.errors import LogError
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_to_end
 from tidegate.log.records import Row, to_batch

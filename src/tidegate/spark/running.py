@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.app import App
 from tidegate.clock import SystemClock
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.open import open_log
 from tidegate.log.place import LogPlace

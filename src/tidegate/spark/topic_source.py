@@ -21,15 +21,15 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, LogError, SerdeError
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.open import check_place, open_log
 from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
 from tidegate.log.route import partitions_of
-from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.serde import Serde
 from tidegate.serde.framed import Framed

@@ -34,10 +34,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.clock import Clock, SystemClock
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
+from tidegate.connect.typed_records import encoded
 from tidegate.errors import ConfigError, LogError
-from tidegate.faultpoints import reach
 from tidegate.log.ensure import ensure_topic
+from tidegate.log.faultpoints import reach
 from tidegate.log.open import open_log
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
@@ -60,7 +61,6 @@ from tidegate.spark.spark_types import misfit, part_of, turned
 from tidegate.spark.spool import Spool
 from tidegate.spark.topic_source import HEADERS, Shipped, settled, shipped
 from tidegate.topics import TableTopic, Topic
-from tidegate.typed_records import encoded
 from tidegate.types import TopicPartition
 
 PLACE = ("partition", "offset")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from tidegate.errors import ConfigError
-from tidegate.names import check_name
+from tidegate.log.names import check_name
 from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.changelog import check_changelog_config

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.errors import StateError
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.log.positions import Position
 
 CHECKPOINT = "checkpoint"

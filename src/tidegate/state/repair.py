@@ -17,7 +17,7 @@ from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.errors import TidegateError
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.log.positions import Position, TaskId, read_positions
 from tidegate.log.protocol import Log
 from tidegate.serde import Serde

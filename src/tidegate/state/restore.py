@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import StateError
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.log.positions import Position
 from tidegate.log.protocol import Fetched, Log, Reader
 from tidegate.state.changelog import to_rows

@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from tidegate import names
 from tidegate.app import App
 from tidegate.clock import ManualClock
-from tidegate.connection import Connection
+from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.log.records import Headers
 from tidegate.log.sqlite.log import SqliteLog

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
-from tidegate import faultpoints
 from tidegate.errors import ConfigError, LogError, StateError, TidegateError
+from tidegate.log import faultpoints
 
 ErrorKind = Literal["exception", "disk-full", "unknown-commit"]
 RESULT_POINTS = ("log.commit.7", "log.commit.8")

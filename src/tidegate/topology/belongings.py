@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidegate import names
+from tidegate.log import names
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import Manifest, internal_topic
 from tidegate.topology.node import INTERNAL, Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate import names
+from tidegate.log import names
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import internal_topic
 from tidegate.topology.node import INTERNAL, Node

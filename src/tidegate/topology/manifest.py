@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate import names
 from tidegate.errors import ConfigError
+from tidegate.log import names
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node
 from tidegate.topology.source_code import code_of

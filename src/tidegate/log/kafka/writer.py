@@ -14,8 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError
-from tidegate.faultpoints import reach
 from tidegate.log.checks import check_batch
+from tidegate.log.faultpoints import reach
 from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.send import is_small, pieces, send, send_all, size_of
 from tidegate.log.kafka.topics import Topics

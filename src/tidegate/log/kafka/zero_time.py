@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers
-from tidegate.names import HEADER_PREFIX
 
 WRITTEN_AS = 1
 MARK = (f"{HEADER_PREFIX}time", b"0")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import apsw
 import pyarrow as pa
 
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.log.sqlite.append import store_batch
 from tidegate.log.sqlite.codec import Encoded, encode_sparse
 from tidegate.log.sqlite.database import Database

@@ -26,7 +26,7 @@ import apsw
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.compact import compact, is_due
 from tidegate.log.sqlite.database import Database, fetch

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError
-from tidegate.faultpoints import reach
 from tidegate.log.checks import check_batch
+from tidegate.log.faultpoints import reach
 from tidegate.log.sqlite.append import link, load_partitions, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.codec import Encoded

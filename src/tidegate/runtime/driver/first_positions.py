@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate import names
+from tidegate.log import names
 from tidegate.log.positions import Position, TaskId, check_positions, position_row, read_positions
 from tidegate.log.protocol import Writer
 from tidegate.log.records import to_batch

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 
-from tidegate import names
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, LogError, TidegateError
-from tidegate.faultpoints import reach
+from tidegate.log import names
 from tidegate.log.ensure import find_topic
+from tidegate.log.faultpoints import reach
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.records import Row, to_batch

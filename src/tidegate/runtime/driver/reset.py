@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tidegate import names
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, StateError
-from tidegate.faultpoints import reach
+from tidegate.log import names
 from tidegate.log.ensure import find_topic
+from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from tidegate import names
 from tidegate.app import App
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, LogError, TidegateError, UpgradeError
+from tidegate.log import names
 from tidegate.log.ensure import check_event_times, ensure_topic, find_topic
 from tidegate.log.positions import TaskId, check_positions, positions_topic, read_positions
 from tidegate.log.protocol import Log, Writer

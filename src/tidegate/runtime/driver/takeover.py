@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from tidegate import names
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError
-from tidegate.faultpoints import reach
+from tidegate.log import names
+from tidegate.log.faultpoints import reach
 from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.slot.stage import Stage

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tidegate.errors import StateError, UserCodeError
-from tidegate.names import check_header
+from tidegate.log.names import check_header
 from tidegate.record import Record
 from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.context import Handler, Host, StepContext

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import HEADERS_TYPE, Headers
-from tidegate.names import HEADER_PREFIX
 from tidegate.types import TopicPartition
 
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.checks import RowCheck
+from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Headers, columns_to_batch
 from tidegate.log.topic import TopicInfo
-from tidegate.partitioner import partition_for
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers
-from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.outputs import Target
 from tidegate.runtime.output.routes import Route

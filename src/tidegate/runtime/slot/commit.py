@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate import names
 from tidegate.clock import Clock
-from tidegate.faultpoints import reach
+from tidegate.log import names
+from tidegate.log.faultpoints import reach
 from tidegate.log.positions import Position, TaskId, position_row
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.records import to_batch

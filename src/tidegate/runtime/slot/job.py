@@ -25,8 +25,8 @@ from pathlib import Path
 
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError, StateError, TidegateError
-from tidegate.faultpoints import reach
 from tidegate.gate.task_gates import gate_numbers
+from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.purger import Purger
 from tidegate.runtime.driver.start import Run

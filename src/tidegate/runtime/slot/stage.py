@@ -20,14 +20,14 @@ from typing import NamedTuple
 import msgspec
 import pyarrow.compute as pc
 
-from tidegate import names
 from tidegate.errors import FencedError, SerdeError
-from tidegate.faultpoints import reach
+from tidegate.log import names
+from tidegate.log.faultpoints import reach
+from tidegate.log.partitioner import partition_for
 from tidegate.log.positions import Position, TaskId, check_positions, position_row, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, to_batch
-from tidegate.partitioner import partition_for
 from tidegate.runtime.output.origin import OWNER, origin_columns, origin_header
 from tidegate.runtime.output.time_only import MARK
 from tidegate.runtime.topics.control import read_control

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import LogError, RegistryError, StateError, TidegateError, UserCodeError
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers
-from tidegate.names import HEADER_PREFIX
 from tidegate.runtime.task.merge import RawRecord
 
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"

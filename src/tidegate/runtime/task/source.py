@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import SerdeError
-from tidegate.names import HEADER_PREFIX
+from tidegate.log.names import HEADER_PREFIX
 from tidegate.record import Record
 from tidegate.runtime.batches.columns import Columns, Keys
 from tidegate.runtime.operators.change import decode_change

@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from tidegate import names
 from tidegate.errors import LogError
+from tidegate.log import names
 from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Fetched, Log, Writer
 from tidegate.log.reads import read_to_end

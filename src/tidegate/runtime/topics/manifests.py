@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidegate import names
 from tidegate.errors import LogError
+from tidegate.log import names
 from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
 from tidegate.log.reads import fold, read_to_end

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidegate import names
+from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec

@@ -15,11 +15,11 @@ import msgspec
 from fastapi import APIRouter, Depends, Query, Request
 
 from tidegate.errors import TidegateError
-from tidegate.faultpoints import reach
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.outside import Changelogs
+from tidegate.log.faultpoints import reach
 from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.server.answers import Answer
 from tidegate.server.asked import App, GateName, IdempotencyKey, Key, KeyType, Server, shown_key

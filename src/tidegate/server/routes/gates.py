@@ -33,7 +33,7 @@ from tidegate.server.asked import (
 from tidegate.server.guard import needs
 from tidegate.server.position import to_text
 from tidegate.server.tokens import Scope
-from tidegate.view import Kind
+from tidegate.text.render import Kind
 
 router = APIRouter(tags=["gates"])
 HISTORY_SHOWN = 100

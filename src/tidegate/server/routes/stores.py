@@ -38,10 +38,10 @@ from tidegate.server.tokens import Scope
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.keys import Bound
 from tidegate.state.replica import Snapshot
+from tidegate.text.parse import from_text
+from tidegate.text.render import Kind
 from tidegate.topology.manifest import StoreEntry
-from tidegate.typed_text import from_text
 from tidegate.types import Offset, TopicPartition
-from tidegate.view import Kind
 
 router = APIRouter(tags=["stores"])
 Placed = tuple[Bound, int, bytes]

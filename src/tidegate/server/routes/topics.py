@@ -33,8 +33,8 @@ from tidegate.server.live import Live, LiveResponse
 from tidegate.server.position import from_text, to_text
 from tidegate.server.serving import Serving
 from tidegate.server.tokens import Scope
+from tidegate.text.render import Kind
 from tidegate.types import Offset, TopicPartition
-from tidegate.view import Kind
 
 router = APIRouter(tags=["topics"])
 MOST_TOPICS = 20

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.errors import FencedError, LogError
-from tidegate.faultpoints import reach
+from tidegate.log.faultpoints import reach
 from tidegate.testing.simulator.model_partition import Outcome, Transaction
 from tidegate.types import Offset, TopicPartition
 

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from tidegate import names
 from tidegate.gate.formats import State
+from tidegate.log import names
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch

@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidegate import names, stores
+from tidegate import stores
 from tidegate.app import App
 from tidegate.dsl.processor import Context
-from tidegate.partitioner import partition_for
+from tidegate.log import names
+from tidegate.log.partitioner import partition_for
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager

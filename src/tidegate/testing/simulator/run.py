@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from tidegate import faultpoints
+from tidegate.log import faultpoints
 from tidegate.testing.simulator import other_actions as other
 from tidegate.testing.simulator import slot_actions as slots
 from tidegate.testing.simulator import stories

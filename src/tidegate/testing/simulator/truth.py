@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidegate import names
+from tidegate.log import names
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
 from tidegate.runtime.driver.start import Run

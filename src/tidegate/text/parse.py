@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from tidegate.serde.protocol import unencodable
-from tidegate.view import PLAIN_KINDS, Kind
+from tidegate.text.render import PLAIN_KINDS, Kind
 
 _WHOLE_KINDS = (Kind.INT, Kind.JAVA_LONG, Kind.JAVA_INT)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")

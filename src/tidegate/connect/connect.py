@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.clock import Clock
-from tidegate.config import Config, load_config
+from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tidegate.connection import Connection
+    from tidegate.connect.connection import Connection
     from tidegate.log.protocol import Log
 
 
@@ -30,7 +30,7 @@ def connect(
     open stays open when the connection closes.
     """
     # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
-    from tidegate.connection import Connection
+    from tidegate.connect.connection import Connection
     from tidegate.log.open import open_log
     from tidegate.log.place import LogPlace
     from tidegate.serde.registry_settings import use_registry

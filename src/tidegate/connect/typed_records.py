@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidegate.errors import ConfigError, LogError, SerdeError
+from tidegate.log.names import check_header
 from tidegate.log.records import Headers, ReadRow, Row
-from tidegate.names import check_header
 from tidegate.record import Record
 from tidegate.topics import TableTopic, Topic
 from tidegate.types import TopicPartition

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
 from tidegate.clock import Clock, SystemClock
+from tidegate.connect.typed_records import Moment, as_millis, decoded, encoded
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic
 from tidegate.log.merged import Span, follow, read_merged
@@ -21,7 +22,6 @@ from tidegate.log.table import table_rows
 from tidegate.log.topic import TopicInfo
 from tidegate.record import Record
 from tidegate.topics import TableTopic, Topic
-from tidegate.typed_records import Moment, as_millis, decoded, encoded
 from tidegate.types import Offset, TopicPartition
 
 K = TypeVar("K")

@@ -1,0 +1,1 @@
+"""Configuration: `tidegate.toml`, `TIDEGATE_*` and the sections that client libraries take."""

@@ -1,0 +1,1 @@
+"""Text for people: bytes as readable values, and typed text as bytes."""
