@@ -10,9 +10,9 @@ import pytest
 from tests.cli.conftest import Run
 
 from tidegate import LogError, connect
-from tidegate.cli import demo_run
-from tidegate.cli.demo_places import FilePlace
-from tidegate.cli.demo_run import ORDERS, TOTALS, Totals
+from tidegate.cli.demo import log_run as demo_run
+from tidegate.cli.demo.log_run import ORDERS, TOTALS, Totals
+from tidegate.cli.demo.logs import FilePlace
 
 pytestmark = pytest.mark.slow
 

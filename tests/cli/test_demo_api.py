@@ -13,9 +13,9 @@ import pytest
 from tests.waiting import wait_for
 
 from tidegate import TidegateError
-from tidegate.cli.demo_api import Api, Following
-from tidegate.cli.demo_source import Totals
-from tidegate.cli.demo_watch import Snapshot, Watch
+from tidegate.cli.demo.api import Api, Following
+from tidegate.cli.demo.source import Totals
+from tidegate.cli.demo.watch import Snapshot, Watch
 
 NOT_FOUND = b'{"error": {"code": "no-such-topic", "message": "not yet", "hint": "wait"}}'
 Answers = Callable[[str], tuple[int, bytes]]

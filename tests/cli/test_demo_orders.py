@@ -25,9 +25,9 @@ from tests.waiting import wait_for
 
 import tidegate
 from tidegate import TidegateError, connect
-from tidegate.cli import demo_folder
-from tidegate.cli.demo_processes import Child
-from tidegate.cli.demo_source import ADMITTED
+from tidegate.cli.demo import folder as demo_folder
+from tidegate.cli.demo.processes import Child
+from tidegate.cli.demo.source import ADMITTED
 
 ROOT = Path(__file__).parents[2]
 

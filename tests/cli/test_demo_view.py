@@ -7,9 +7,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tidegate.cli.demo_source import ADMITTED, TOTALS
-from tidegate.cli.demo_view import View, line, rendered
-from tidegate.cli.demo_watch import Customer, Outputs, Rate, Snapshot, customers_of
+from tidegate.cli.demo.screen import View, line, rendered
+from tidegate.cli.demo.source import ADMITTED, TOTALS
+from tidegate.cli.demo.watch import Customer, Outputs, Rate, Snapshot, customers_of
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e\r\n"
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 SHOW = """
-from tidegate.cli.run_view import RunView
+from tidegate.cli.run_screen import RunView
 from tidegate.runtime.topics.status import Landing, Numbers, Warned
 from tidegate.runtime.driver.slot_overview import View
 

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.kafka.test_broker import gone, within
 
-from tidegate.cli import demo_run
+from tidegate.cli.demo import log_run as demo_run
 
 DEMO = [sys.executable, "-m", "tidegate", "demo", "--only-log", "--kafka"]
 WAIT = 300

@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, demo, doctor, gates, reset, run, serve, state, topics
+from tidegate.cli import apps, doctor, gates, reset, run, serve, state, topics
+from tidegate.cli.demo import command as demo
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import say, say_error, shortened
 from tidegate.errors import ConfigError, TidegateError

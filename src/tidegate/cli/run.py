@@ -16,7 +16,7 @@ import typer
 from tidegate.app import App
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import note, say_json
-from tidegate.cli.run_view import RunView
+from tidegate.cli.run_screen import RunView
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.cli.demo_places import FilePlace, own_broker
-from tidegate.cli.demo_run import ORDERS, ORDERS_EACH, TOTALS, WRITERS, Figures, Place, run
+from tidegate.cli.demo.log_run import ORDERS, ORDERS_EACH, TOTALS, WRITERS, Figures, Place, run
+from tidegate.cli.demo.logs import FilePlace, own_broker
 from tidegate.cli.output import note, say, say_json
 from tidegate.errors import ConfigError
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegate.cli.demo_scene import Scene, failed
-from tidegate.cli.demo_source import ADMITTED, TOTALS, Source, Totals
-from tidegate.cli.demo_watch import GATE, Snapshot
+from tidegate.cli.demo.scene import Scene, failed
+from tidegate.cli.demo.source import ADMITTED, TOTALS, Source, Totals
+from tidegate.cli.demo.watch import GATE, Snapshot
 from tidegate.connect.connection import Connection
 
 CUSTOMER = "ada"

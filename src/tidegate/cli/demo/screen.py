@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.demo_watch import Customer, Snapshot
+from tidegate.cli.demo.watch import Customer, Snapshot
 from tidegate.cli.output import say, say_json
 from tidegate.text.render import printable
 

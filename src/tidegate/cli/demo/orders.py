@@ -19,15 +19,15 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.cli.demo_api import Api
-from tidegate.cli.demo_folder import PARTITIONS, make_folder
-from tidegate.cli.demo_places import own_broker
-from tidegate.cli.demo_processes import Child
-from tidegate.cli.demo_scene import LOOK_SECONDS, Scene, failed
-from tidegate.cli.demo_source import ORDERS, PER_SECOND, Source
-from tidegate.cli.demo_story import CUSTOMER, START_SECONDS, play
-from tidegate.cli.demo_view import View
-from tidegate.cli.demo_watch import GATE, Snapshot, Watch
+from tidegate.cli.demo.api import Api
+from tidegate.cli.demo.folder import PARTITIONS, make_folder
+from tidegate.cli.demo.logs import own_broker
+from tidegate.cli.demo.processes import Child
+from tidegate.cli.demo.scene import LOOK_SECONDS, Scene, failed
+from tidegate.cli.demo.screen import View
+from tidegate.cli.demo.source import ORDERS, PER_SECOND, Source
+from tidegate.cli.demo.story import CUSTOMER, START_SECONDS, play
+from tidegate.cli.demo.watch import GATE, Snapshot, Watch
 from tidegate.connect.connect import connect
 from tidegate.connect.connection import Connection
 from tidegate.log.ensure import ensure_topic

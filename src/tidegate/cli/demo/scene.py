@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tidegate.cli.demo_processes import Child
-from tidegate.cli.demo_view import View
-from tidegate.cli.demo_watch import Snapshot, Watch
+from tidegate.cli.demo.processes import Child
+from tidegate.cli.demo.screen import View
+from tidegate.cli.demo.watch import Snapshot, Watch
 from tidegate.errors import TidegateError
 
 LOOK_SECONDS = 0.5

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tidegate.cli.demo_run import SEGMENT_MS, TOTALS
+from tidegate.cli.demo.log_run import SEGMENT_MS, TOTALS
 from tidegate.cli.output import note
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection

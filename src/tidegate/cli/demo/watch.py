@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.cli.demo_api import Api, Following
-from tidegate.cli.demo_source import ADMITTED, TOTALS, Totals
+from tidegate.cli.demo.api import Api, Following
+from tidegate.cli.demo.source import ADMITTED, TOTALS, Totals
 from tidegate.errors import TidegateError
 
 GATE = "orders-gate"

@@ -38,11 +38,11 @@ def demo(
     """Show orders, a gate and totals at work on Spark, live, with commands to try. Ctrl-C ends it."""
     _check(folder, kafka=kafka, seconds=seconds, only_log=only_log, keep=keep)
     if only_log:
-        from tidegate.cli import demo_log
+        from tidegate.cli.demo import log_story as demo_log
 
         demo_log.only_log(folder, kafka=kafka, keep=keep, as_json=as_json)
     else:
-        from tidegate.cli import demo_orders
+        from tidegate.cli.demo import orders as demo_orders
 
         demo_orders.orders(folder, kafka=kafka, seconds=seconds, as_json=as_json)
 

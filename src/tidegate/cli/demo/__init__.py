@@ -1,0 +1,1 @@
+"""`tidegate demo`: orders through a gate to totals, on Spark, with the HTTP server."""
