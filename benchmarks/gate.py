@@ -27,7 +27,7 @@ from benchmarks.report import Report, machine, median, percentile
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.dsl.stream import Stream
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.reads import read_between
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog

@@ -40,8 +40,8 @@ from benchmarks.runtime_watch import wait_for
 from tidegate.config.config import load_config
 from tidegate.log import names
 from tidegate.log.ensure import ensure_topic
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import columns_to_batch

@@ -20,9 +20,9 @@ from benchmarks.runtime_orders import KEYS, PARTITIONS, Place, fill, fresh, key_
 from benchmarks.runtime_throughput import running
 from benchmarks.runtime_watch import wait_for
 from tidegate.config.config import Config
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
 from tidegate.log.partitioner import partition_for
-from tidegate.log.place import LogPlace
 from tidegate.log.records import columns_to_batch
 from tidegate.types import TopicPartition
 

@@ -13,9 +13,9 @@ import msgspec
 from benchmarks.apps.runtime_apps import ORDERS, Order
 from tidegate.config.config import Config, load_config
 from tidegate.log.ensure import ensure_topic
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
 from tidegate.log.partitioner import partition_for
-from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.records import columns_to_batch
 from tidegate.types import TopicPartition

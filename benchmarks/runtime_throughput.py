@@ -17,8 +17,8 @@ from benchmarks.runtime_watch import commits, steady
 from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.slot.slot import Slot
 from tidegate.spark.running import Running

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tidegate.dsl.checks import check_topic
-from tidegate.dsl.plan import Plan
+from tidegate.dsl.draft import Plan
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table
 from tidegate.settings import Settings

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 

@@ -11,8 +11,8 @@ from tests.waiting import wait_for
 
 from tidegate.config.config import load_config
 from tidegate.load import load_app
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.runtime.driver.coordinator import State
 
 

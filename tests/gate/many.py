@@ -11,7 +11,7 @@ import pytest
 from tests.gate.app import EVENTS, gated
 
 from tidegate.gate import rows
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog

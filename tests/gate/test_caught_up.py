@@ -10,7 +10,7 @@ from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver import caught_up
 from tidegate.runtime.driver.caught_up import CaughtUp

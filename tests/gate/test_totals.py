@@ -10,10 +10,10 @@ import pytest
 from tests.gate.app import EVENTS, gated
 from tests.gate.many import forbid_scans, many_statuses
 
-from tidegate.gate import outside
+from tidegate.gate import query as outside
 from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.formats import TOTALS, Buffered, Totals
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.testing import Driver
 
 KEYS = [f"key-{number}" for number in range(12)]

@@ -12,7 +12,7 @@ from tidegate.clock import Clock
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.writer import KafkaWriter
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Fetched
 from tidegate.log.reads import read_between
 from tidegate.log.topic import TopicInfo, TopicSpec

@@ -18,8 +18,8 @@ from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, LogError
 from tidegate.log import names
 from tidegate.log.kafka.log import KafkaLog
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import LATEST_TIMESTAMP, TopicSpec
 from tidegate.testing import Driver

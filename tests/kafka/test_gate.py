@@ -14,7 +14,7 @@ from tests.runtime.fleet import Fleet
 from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.topics.manifests import find_manifest

@@ -11,8 +11,8 @@ from tests.kafka.clients import create
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.errors import LogError
+from tidegate.log.kafka.error_mapping import in_our_words
 from tidegate.log.kafka.log import KafkaLog
-from tidegate.log.kafka.words import in_our_words
 from tidegate.runtime.driver.start import prepare
 from tidegate.testing.broker import KafkaCluster
 

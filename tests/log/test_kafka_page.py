@@ -11,8 +11,8 @@ import pytest
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.kafka.clients import OURS, OURS_OF_TOPICS, Clients
+from tidegate.log.location import LogPlace
 from tidegate.log.open import kafka_servers
-from tidegate.log.place import LogPlace
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text()
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -12,8 +12,8 @@ import pytest
 
 from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, LogError
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 
 TOML = """
 log = "kafka://broker:9092"

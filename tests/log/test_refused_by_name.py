@@ -18,9 +18,9 @@ from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log.reads import read_between, read_to_end
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite import database, upkeep
+from tidegate.log.sqlite.error_mapping import in_our_words
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import UpkeepLock
-from tidegate.log.sqlite.words import in_our_words
 from tidegate.log.topic import TopicSpec
 from tidegate.testing.simulator.model_log import ModelLog
 from tidegate.topics import Topic

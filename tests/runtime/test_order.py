@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.runtime.topics.slot_order import SlotOrder
 
 CANARY = "c4n4ry"

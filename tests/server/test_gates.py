@@ -18,7 +18,7 @@ from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.gate.formats import EVERYONE
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare

@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from tidegate.config.config import Config
 from tidegate.errors import TidegateError
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.server.following import Following
+from tidegate.server.live_replica import Following
 from tidegate.server.serve import prepared
 from tidegate.server.settings import server_settings
 

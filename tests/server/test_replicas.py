@@ -26,8 +26,9 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.start import prepare
-from tidegate.server import following, replicas
-from tidegate.server.following import Following
+from tidegate.server import live_replica as following
+from tidegate.server import replicas
+from tidegate.server.live_replica import Following
 from tidegate.server.position import from_text, to_text
 from tidegate.server.replicas import Replicas
 from tidegate.server.serve import prepared

@@ -16,7 +16,7 @@ from tidegate import App, Context, Record, Topic, stores
 from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.server import following
+from tidegate.server import live_replica as following
 from tidegate.types import TopicPartition
 
 VISITS = Topic("visits", int)

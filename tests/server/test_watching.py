@@ -25,9 +25,10 @@ from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.topics.lag import lag_of
 from tidegate.runtime.topics.manifests import Manifests
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
-from tidegate.server import slots_seen, watching
-from tidegate.server.slots_seen import SlotsSeen
-from tidegate.server.watching import Watching
+from tidegate.server import app_follower as watching
+from tidegate.server import slot_status as slots_seen
+from tidegate.server.app_follower import Watching
+from tidegate.server.slot_status import SlotsSeen
 from tidegate.types import Offset, TopicPartition
 
 CLOCK = SystemClock()

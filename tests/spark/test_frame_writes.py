@@ -23,8 +23,8 @@ import pytest
 
 from tidegate import LogError, TableTopic, Topic, connect
 from tidegate.log.faultpoints import installed
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.spark.marks import MARKS, MARKS_TOPIC, STALE_MS, Mark, close_call, open_call, read_marks

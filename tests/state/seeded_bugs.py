@@ -33,7 +33,7 @@ from tidegate.state.lru import LruStore
 from tidegate.state.manager import StateManager
 from tidegate.state.memory import MemoryStore
 from tidegate.state.restore import Restore
-from tidegate.state.trust import InLog, OnDisk, reason_to_discard
+from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
 from tidegate.testing.simulator import model_writer
 from tidegate.types import TopicPartition
 

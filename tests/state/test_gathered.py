@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.log.records import READ_SCHEMA, rows_of
-from tidegate.state.gathered import Gathered
+from tidegate.state.replay_buffer import Gathered
 
 KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"b", b"\xff" * 600])
 VALUES = st.none() | st.binary(max_size=3)

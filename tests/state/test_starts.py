@@ -15,7 +15,7 @@ from tests.state.ground import Ground
 from tests.state.lives import COUNTS
 
 from tidegate.state import manager
-from tidegate.state.starts import STARTS
+from tidegate.state.crash_count import STARTS
 
 ROOT = Path(__file__).parents[2]
 LIFE = """

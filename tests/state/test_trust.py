@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from tidegate.state.trust import InLog, OnDisk, reason_to_discard
+from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
 
 OFFSETS = range(5)
 AGES = [-5, 0, 49, 50, 51, 100, 1000]

@@ -19,8 +19,8 @@ from tidegate import App, Topic
 from tidegate.cli.main import app as commands
 from tidegate.config.config import Config, load_config
 from tidegate.load import load_app
+from tidegate.log.location import LogPlace
 from tidegate.log.open import kafka_servers
-from tidegate.log.place import LogPlace
 from tidegate.testing.broker.config import text
 from tidegate.testing.broker.jars import POM
 from tidegate.testing.broker.tool import run_tool

@@ -10,8 +10,8 @@ from contextlib import closing
 from tidegate.app import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience, State, View
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.driver.takeover import Claim

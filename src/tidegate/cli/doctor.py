@@ -15,8 +15,8 @@ from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.log.location import LogPlace
 from tidegate.log.open import kafka_servers, open_log
-from tidegate.log.place import LogPlace
 
 FREE_BYTES = 1 << 30
 Check = Callable[[Config], str]

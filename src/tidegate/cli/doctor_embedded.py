@@ -9,8 +9,8 @@ from pathlib import Path
 from tidegate.cli.doctor_kafka import NotLookedAt
 from tidegate.config.config import Config
 from tidegate.errors import LogError, TidegateError
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import Report
 

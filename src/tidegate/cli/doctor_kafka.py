@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tidegate.cli.apps import loaded
 from tidegate.config.config import Config
 from tidegate.log import names
+from tidegate.log.location import LogPlace
 from tidegate.log.open import kafka_servers
-from tidegate.log.place import LogPlace
 from tidegate.log.positions import CONFIG
 from tidegate.log.topic import TopicSpec
 

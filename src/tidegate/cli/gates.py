@@ -18,7 +18,7 @@ from tidegate.errors import ConfigError
 from tidegate.gate.commands import Commanded
 from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.key_kinds import key_kind
-from tidegate.gate.outside import Gate, KeyState
+from tidegate.gate.query import Gate, KeyState
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import manifests
 from tidegate.text.parse import from_text

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from tidegate.config.config import Config, load_config
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.text.render import Kind
 

@@ -20,8 +20,8 @@ from tidegate.cli.run_screen import RunView
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.runtime.driver.check_registry import check_registry
 from tidegate.runtime.driver.first_start import check_first_start
 from tidegate.runtime.driver.start import check_sources

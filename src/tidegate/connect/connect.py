@@ -31,8 +31,8 @@ def connect(
     """
     # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
     from tidegate.connect.connection import Connection
+    from tidegate.log.location import LogPlace
     from tidegate.log.open import open_log
-    from tidegate.log.place import LogPlace
     from tidegate.serde.registry_settings import use_registry
 
     if config is None:

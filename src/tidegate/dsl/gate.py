@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tidegate.dsl.draft import Plan
 from tidegate.dsl.location import here
-from tidegate.dsl.plan import Plan
 from tidegate.errors import ConfigError
 from tidegate.gate.buffer import stores_of
 from tidegate.log import names

@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar, overload
 import pyarrow as pa
 
 from tidegate.dsl.checks import check_operand, check_topic
+from tidegate.dsl.draft import MAKE_IT_KNOWN, OR_VALUE, Plan
 from tidegate.dsl.gate import GateOptions, OnFull, add_gate
 from tidegate.dsl.keys import selected_key
 from tidegate.dsl.location import here
-from tidegate.dsl.plan import MAKE_IT_KNOWN, OR_VALUE, Plan
 from tidegate.dsl.processor import Context
 from tidegate.dsl.table import Table
 from tidegate.dsl.types_of import UNKNOWN, arguments_of, elements_of, filled, returned_by

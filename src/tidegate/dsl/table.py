@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from tidegate.dsl.checks import check_operand, check_topic
+from tidegate.dsl.draft import MAKE_IT_KNOWN, OR_VALUE, Plan
 from tidegate.dsl.keys import selected_key
-from tidegate.dsl.plan import MAKE_IT_KNOWN, OR_VALUE, Plan
 from tidegate.dsl.types_of import UNKNOWN, returned_by
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder

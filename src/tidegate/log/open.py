@@ -14,7 +14,7 @@ from pathlib import Path
 from tidegate.clock import Clock
 from tidegate.config.config import without_login
 from tidegate.errors import ConfigError, LogError
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
 

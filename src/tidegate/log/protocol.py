@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import pyarrow as pa
 
 from tidegate.errors import LogError, TidegateError
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition

@@ -12,9 +12,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from tidegate.errors import TidegateError
-from tidegate.server.asked import no_other_queries
 from tidegate.server.errors import RequestError, told
 from tidegate.server.guard import Guard, permitted
+from tidegate.server.parameters import no_other_queries
 from tidegate.server.routes import apps, commands, gates, health, stores, topics
 from tidegate.server.serving import Serving
 from tidegate.server.settings import ServerSettings

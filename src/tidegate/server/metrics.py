@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidegate.runtime.topics.status import GateNumbers, Numbers
-from tidegate.server.slots_seen import STATES, SlotSeen
-from tidegate.server.watching import AppSeen
+from tidegate.server.app_follower import AppSeen
+from tidegate.server.slot_status import STATES, SlotSeen
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.protocol import Log
-from tidegate.server.following import Following, ToRows
+from tidegate.server.live_replica import Following, ToRows
 from tidegate.state.changelog import to_rows
 from tidegate.state.formats import LAYOUTS, Format
 from tidegate.state.protocol import RawRow

@@ -15,8 +15,8 @@ import uvicorn
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.errors import ConfigError
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.reopening import ReopeningLog
 from tidegate.server.app import make_app
 from tidegate.server.guard import LARGEST_HEAD

@@ -13,15 +13,15 @@ from fastapi import Request
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
-from tidegate.gate.outside import Changelogs, Gate
+from tidegate.gate.query import Changelogs, Gate
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import Manifests
-from tidegate.server.once import Once
+from tidegate.server.app_follower import Watching
+from tidegate.server.idempotency import Once
 from tidegate.server.replicas import HISTORY, Moment, Replicas
 from tidegate.server.streams import Streams
 from tidegate.server.tickets import Tickets
 from tidegate.server.tokens import Tokens
-from tidegate.server.watching import Watching
 from tidegate.topology.manifest import Manifest, StoreEntry
 from tidegate.types import TopicPartition
 

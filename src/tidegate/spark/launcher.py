@@ -12,7 +12,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from tidegate.clock import SystemClock
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.slot_order import SlotOrder

@@ -15,8 +15,8 @@ from tidegate.app import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.reopening import ReopeningLog
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.check_registry import check_registry

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.clock import Clock, ManualClock
 from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError, first_line
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.purger import Purger

@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.errors import ConfigError, StateError
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.serde import Json, MsgPack, Serde

@@ -23,9 +23,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, LogError, SerdeError
+from tidegate.log.location import LogPlace
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.open import check_place, open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of

@@ -24,8 +24,8 @@ from tidegate.state.formats import KEY_VALUE, OF_TABLE, Format, session_times, w
 from tidegate.state.lmdb_store import LmdbStore, ends_database
 from tidegate.state.lru import LruStore
 from tidegate.state.memory import MemoryStore
-from tidegate.state.moment import Moment
 from tidegate.state.protocol import BytesStore, UserStore
+from tidegate.state.store_time import Moment
 from tidegate.state.users_store import GuardedStore
 
 S = TypeVar("S")

@@ -14,7 +14,7 @@ from pathlib import Path
 from tidegate.errors import StateError
 from tidegate.log.positions import TaskId
 from tidegate.state.folders import remove, take_unheld
-from tidegate.state.seen import Seen, folders_in, look_at, task_of
+from tidegate.state.task_folders import Seen, folders_in, look_at, task_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tidegate.serde.plain import PLAIN
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import checked_time
 from tidegate.state.keys import Bound
-from tidegate.state.moment import Moment
+from tidegate.state.store_time import Moment
 
 K = TypeVar("K")
 

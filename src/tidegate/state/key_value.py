@@ -10,7 +10,7 @@ from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import time_of, with_time
 from tidegate.state.keys import Bound, behind_prefix
-from tidegate.state.moment import Moment
+from tidegate.state.store_time import Moment
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -29,11 +29,11 @@ from tidegate.log.reads import nothing_between
 from tidegate.state.builder import BuiltStore, StoreBuilder
 from tidegate.state.changelog import to_records
 from tidegate.state.checkpoint import CHECKPOINT, Checkpoint, CheckpointFile
+from tidegate.state.crash_count import CALM_SECONDS, forget_starts
 from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
-from tidegate.state.moment import Moment
 from tidegate.state.protocol import RawRow, Token
-from tidegate.state.starts import CALM_SECONDS, forget_starts
+from tidegate.state.store_time import Moment
 from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
 

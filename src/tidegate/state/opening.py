@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.errors import StateError
+from tidegate.state.crash_count import reason_after_deaths
 from tidegate.state.environment import (
     DAMAGED,
     Environment,
@@ -16,7 +17,6 @@ from tidegate.state.environment import FORMAT as METADATA_FORMAT
 from tidegate.state.folders import TaskFolder, empty
 from tidegate.state.manager import StateManager
 from tidegate.state.protocol import RestoreListener
-from tidegate.state.starts import reason_after_deaths
 
 
 def fill(folder: TaskFolder) -> None:

@@ -15,13 +15,13 @@ from tidegate.log.protocol import Fetched, Log, Reader
 from tidegate.state.changelog import to_rows
 from tidegate.state.environment import Metadata
 from tidegate.state.folders import TaskFolder, claim, remove_older
-from tidegate.state.gathered import Gathered
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, Status
 from tidegate.state.opening import attach, fill
 from tidegate.state.protocol import QuietListener, RestoreListener
+from tidegate.state.replay_buffer import Gathered
+from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
 from tidegate.state.task_context import TaskContext
-from tidegate.state.trust import InLog, OnDisk, reason_to_discard
 from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
 

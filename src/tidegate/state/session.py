@@ -13,7 +13,7 @@ from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import SESSION, session_suffix, session_times
-from tidegate.state.moment import Moment
+from tidegate.state.store_time import Moment
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -11,7 +11,7 @@ from tidegate.log.protocol import Log
 from tidegate.state.environment import StoreFacts
 from tidegate.state.inspect import Checked, Found, check, homes_below, newest_folder, stores_on_disk
 from tidegate.state.repair import Damaged
-from tidegate.state.seen import task_of
+from tidegate.state.task_folders import task_of
 from tidegate.state.verify import Verified, verify_all
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.serde.protocol import Serde, T
 from tidegate.state.formats import with_time
-from tidegate.state.moment import Moment
+from tidegate.state.store_time import Moment
 
 
 class TimedValue(Serde[T]):

@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.gate.formats import Audit, Held, InForce, Trigger
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.gate.step import Counts
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch

@@ -16,8 +16,8 @@ from tidegate.cli.output import note
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
+from tidegate.log.location import LogPlace
 from tidegate.log.open import open_log
-from tidegate.log.place import LogPlace
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
 from tidegate.log.route import partitions_of

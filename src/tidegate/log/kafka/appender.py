@@ -21,9 +21,9 @@ from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.error_mapping import COMMIT_UNKNOWN, RAISED, error_of, in_our_words, unknown_append
 from tidegate.log.kafka.send import is_small, send
 from tidegate.log.kafka.topics import Topics
-from tidegate.log.kafka.words import COMMIT_UNKNOWN, RAISED, error_of, in_our_words, unknown_append
 from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.types import Offset, TopicPartition
 

@@ -12,8 +12,8 @@ from confluent_kafka.admin._resource import ResourceType
 
 from tidegate.errors import LogError
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.error_mapping import error_of, in_our_words
 from tidegate.log.kafka.topics import ASK_SECONDS, Topics
-from tidegate.log.kafka.words import error_of, in_our_words
 from tidegate.log.topic import TopicSpec
 
 COPIES = "default.replication.factor"

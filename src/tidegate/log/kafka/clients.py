@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidegate.errors import ConfigError
-from tidegate.log.place import KAFKA_PARTS
+from tidegate.log.location import KAFKA_PARTS
 from tidegate.log.topic import TIMES
 
 OURS = frozenset(

@@ -14,12 +14,12 @@ from tidegate.errors import LogError
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.checkup import Checkup
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.error_mapping import in_words
 from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.topics import Topics
-from tidegate.log.kafka.words import in_words
 from tidegate.log.kafka.writer import KafkaWriter
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from tidegate.errors import LogError
-from tidegate.log.kafka.words import in_our_words, in_words
+from tidegate.log.kafka.error_mapping import in_our_words, in_words
 from tidegate.log.kafka.zero_time import WRITTEN_AS, take_back
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import READ_SCHEMA, Headers, columns_to_batch

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from tidegate.errors import LogError
 from tidegate.log.ensure import check_event_times
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.words import error_of, in_our_words
+from tidegate.log.kafka.error_mapping import error_of, in_our_words
 from tidegate.log.topic import DEFAULTS, EVENT_TIMES, POLICY, RATIO, TIMES, TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 

@@ -17,9 +17,9 @@ from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.faultpoints import reach
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.error_mapping import RAISED, UNNAMED, UNREACHABLE, error_of, in_words, unknown_commit
 from tidegate.log.kafka.send import is_small, pieces, send, send_all, size_of
 from tidegate.log.kafka.topics import Topics
-from tidegate.log.kafka.words import RAISED, UNNAMED, UNREACHABLE, error_of, in_words, unknown_commit
 from tidegate.log.topic import TopicInfo
 from tidegate.types import Offset, TopicPartition
 

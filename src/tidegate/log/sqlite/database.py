@@ -20,10 +20,10 @@ from typing import Any
 import apsw
 
 from tidegate.errors import LogError
+from tidegate.log.sqlite.error_mapping import in_our_words
 from tidegate.log.sqlite.file_check import check_contents, check_file
 from tidegate.log.sqlite.filesystem import MOUNTS, refuse_network_file_system
 from tidegate.log.sqlite.layout import DDL, check, corrupt, seal
-from tidegate.log.sqlite.words import in_our_words
 
 BUSY_SECONDS = 30.0
 OLDEST_SQLITE = (3, 51, 3)

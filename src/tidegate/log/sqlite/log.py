@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.log.checks import check_batch
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.database import Database

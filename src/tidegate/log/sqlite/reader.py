@@ -21,8 +21,8 @@ from tidegate.log.sqlite.append import load_partition
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.codec import decode
 from tidegate.log.sqlite.database import Database, snapshot
+from tidegate.log.sqlite.error_mapping import in_our_words
 from tidegate.log.sqlite.layout import SPAN_COLUMNS, PartitionRow, Span, corrupt, to_span
-from tidegate.log.sqlite.words import in_our_words
 from tidegate.types import Offset, TopicPartition
 
 PAGE_BYTES = 4 << 20

@@ -30,12 +30,12 @@ from tidegate.log.faultpoints import reach
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.compact import compact, is_due
 from tidegate.log.sqlite.database import Database, fetch
+from tidegate.log.sqlite.error_mapping import in_our_words
 from tidegate.log.sqlite.layout import PAGE_SIZE
 from tidegate.log.sqlite.merge import merge_small
 from tidegate.log.sqlite.old_writers import NOTE_MS, note_live, sweep_writers
 from tidegate.log.sqlite.retention import retain, sweep_deleted
 from tidegate.log.sqlite.upkeep_lock import Report, Trouble, UpkeepLock
-from tidegate.log.sqlite.words import in_our_words
 
 WAL_SOFT_BYTES = 4 << 20
 WAL_HARD_BYTES = 8 << 20

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from tidegate.errors import LogError
-from tidegate.gate.outside import Gate
+from tidegate.gate.query import Gate
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import nothing_between

@@ -17,7 +17,7 @@ from tidegate.runtime.output.time_only import MARK, TimeTeller
 from tidegate.runtime.task.merge import RawRecord
 from tidegate.runtime.task.on_error import by_the_record, dead_letter_headers
 from tidegate.runtime.task.run_context import Setting
-from tidegate.state.moment import Moment
+from tidegate.state.store_time import Moment
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 
 
 class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):

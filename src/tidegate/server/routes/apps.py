@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from tidegate.errors import LogError
 from tidegate.server.answers import Answer
-from tidegate.server.asked import App, Server
+from tidegate.server.app_follower import AppSeen
 from tidegate.server.guard import needs
 from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, slots_of
+from tidegate.server.parameters import App, Server
 from tidegate.server.tokens import Scope
-from tidegate.server.watching import AppSeen
 
 router = APIRouter(tags=["apps"])
 

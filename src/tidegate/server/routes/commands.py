@@ -18,14 +18,14 @@ from tidegate.errors import TidegateError
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.key_kinds import key_kind
-from tidegate.gate.outside import Changelogs
+from tidegate.gate.query import Changelogs
 from tidegate.log.faultpoints import reach
 from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.server.answers import Answer
-from tidegate.server.asked import App, GateName, IdempotencyKey, Key, KeyType, Server, shown_key
 from tidegate.server.bodies import parsed, read_body
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.parameters import App, GateName, IdempotencyKey, Key, KeyType, Server, shown_key
 from tidegate.server.position import to_text
 from tidegate.server.serving import GATE_STORE
 from tidegate.server.tokens import Scope

@@ -11,9 +11,10 @@ from fastapi import APIRouter, Query
 
 from tidegate.errors import LogError
 from tidegate.gate.formats import Buffered, Held, InForce
-from tidegate.gate.outside import Gate, KeyState
+from tidegate.gate.query import Gate, KeyState
 from tidegate.server.answers import Answer
-from tidegate.server.asked import (
+from tidegate.server.guard import needs
+from tidegate.server.parameters import (
     After,
     App,
     AtLeast,
@@ -30,7 +31,6 @@ from tidegate.server.asked import (
     to_cursor,
     within_bytes,
 )
-from tidegate.server.guard import needs
 from tidegate.server.position import to_text
 from tidegate.server.tokens import Scope
 from tidegate.text.render import Kind

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 
 from tidegate.errors import TidegateError
 from tidegate.server.answers import Answer
-from tidegate.server.asked import Server
 from tidegate.server.guard import CALLER, Caller, for_anybody, needs
+from tidegate.server.parameters import Server
 from tidegate.server.tickets import SECONDS
 from tidegate.server.tokens import Scope
 

@@ -13,7 +13,9 @@ from fastapi import APIRouter, Query, Request
 
 from tidegate.errors import ConfigError
 from tidegate.server.answers import Answer
-from tidegate.server.asked import (
+from tidegate.server.errors import RequestError
+from tidegate.server.guard import needs
+from tidegate.server.parameters import (
     After,
     App,
     AtLeast,
@@ -30,8 +32,6 @@ from tidegate.server.asked import (
     to_cursor,
     within_bytes,
 )
-from tidegate.server.errors import RequestError
-from tidegate.server.guard import needs
 from tidegate.server.position import to_text
 from tidegate.server.serving import WAIT_SECONDS, Serving
 from tidegate.server.tokens import Scope

@@ -15,7 +15,10 @@ from tidegate.errors import LogError
 from tidegate.log.merged import Placed, Span, read_merged
 from tidegate.log.route import partitions_of
 from tidegate.server.answers import Answer
-from tidegate.server.asked import (
+from tidegate.server.errors import RequestError
+from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.live import Live, LiveResponse
+from tidegate.server.parameters import (
     App,
     GateName,
     KeyType,
@@ -27,9 +30,6 @@ from tidegate.server.asked import (
     shown_key,
     within_bytes,
 )
-from tidegate.server.errors import RequestError
-from tidegate.server.guard import CALLER, Caller, needs
-from tidegate.server.live import Live, LiveResponse
 from tidegate.server.position import from_text, to_text
 from tidegate.server.serving import Serving
 from tidegate.server.tokens import Scope

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidegate.clock import Clock
 from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import Headers, ReadRow
 from tidegate.log.topic import POLICY, TopicInfo, TopicSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.log.place import LogPlace
+from tidegate.log.location import LogPlace
 from tidegate.runtime.slot.job import open_slot
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.task import StreamTask

@@ -27,7 +27,7 @@ from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.topics.control import Attempt, Control, Plan
 from tidegate.runtime.topics.lag import Lag, lags
 from tidegate.runtime.topics.status import Status
-from tidegate.server.slots_seen import SlotSeen, SlotsSeen
+from tidegate.server.slot_status import SlotSeen, SlotsSeen
 from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
 

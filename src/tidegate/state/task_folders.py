@@ -17,9 +17,9 @@ import lmdb
 from tidegate.errors import StateError
 from tidegate.log.positions import TaskId
 from tidegate.state.checkpoint import CHECKPOINT
+from tidegate.state.crash_count import STARTS
 from tidegate.state.environment import DAMAGED, Metadata
 from tidegate.state.inspect import opened
-from tidegate.state.starts import STARTS
 
 _OUR_FILES = {"data.mdb", "lock.mdb", CHECKPOINT, f"{CHECKPOINT}.tmp", DAMAGED, STARTS}
 _HOME = re.compile(r"(.+)\.g([0-9]+)/([0-9]+)_([0-9]+)")
