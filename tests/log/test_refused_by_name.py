@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import pyarrow as pa
 import pytest
+from tests.simulator.model_log import ModelLog
 
 from tidegate import connect
 from tidegate.clock import ManualClock
@@ -22,7 +23,6 @@ from tidegate.log.sqlite.error_mapping import in_our_words
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import UpkeepLock
 from tidegate.log.topic import TopicSpec
-from tidegate.testing.simulator.model_log import ModelLog
 from tidegate.topics import Topic
 from tidegate.types import Offset, TopicPartition
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import lmdb
 import pytest
+from tests.simulator.own_store import FileStore
 from tests.state.store_bench import StoreBench
 
 from tidegate import stores
@@ -17,7 +18,6 @@ from tidegate.state.environment import Environment, ReadOnlyEnvironment
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.protocol import Token
 from tidegate.state.restore import Restore
-from tidegate.testing.simulator.own_store import FileStore
 
 COUNTS = stores.key_value("counts", int)
 SESSIONS = stores.session("visits", int, retention=10)

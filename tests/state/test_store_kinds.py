@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.simulator.own_store import FileStore
 from tests.state.store_bench import StoreBench
 
 from tidegate import stores
 from tidegate.errors import ConfigError, SerdeError, StateError
-from tidegate.testing.simulator.own_store import FileStore
 
 KEYS = [b"", b"k", b"k\x00", b"k\x00\x00", b"k\x00\xff", b"k\x01", b"\xff", b"\x00", b"a" * 511, b"a" * 512]
 KEYS += [b"a" * 400, b"a" * 401, b"a" * 10_000, b"a" * 9_999 + b"b", b"a" * 401 + b"\x00", b"\x00" * 300]

@@ -9,9 +9,7 @@ from random import Random
 from typing import Literal
 
 import pytest
-
-from tidegate.log import faultpoints
-from tidegate.testing.simulator.faults import (
+from tests.simulator.faults import (
     CHECKPOINT_POINTS,
     COMMIT_POINTS,
     LOG_POINTS,
@@ -23,12 +21,14 @@ from tidegate.testing.simulator.faults import (
     Mode,
     possible,
 )
-from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import Op, keys_in
-from tidegate.testing.simulator.run import fast_folder
-from tidegate.testing.simulator.settle import settle
-from tidegate.testing.simulator.sim_slot import EAGER, LAZY, SimSlot
-from tidegate.testing.simulator.world import World
+from tests.simulator.options import Options
+from tests.simulator.program import Op, keys_in
+from tests.simulator.run import fast_folder
+from tests.simulator.settle import settle
+from tests.simulator.sim_slot import EAGER, LAZY, SimSlot
+from tests.simulator.world import World
+
+from tidegate.log import faultpoints
 
 LogKind = Literal["model", "sqlite"]
 

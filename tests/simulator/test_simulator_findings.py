@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.simulator.faults import Faults
+from tests.simulator.options import Options
+from tests.simulator.program import APP, DELETE_RETENTION_MS, Op
+from tests.simulator.run import fast_folder
+from tests.simulator.sim_slot import EAGER, SimSlot
+from tests.simulator.world import World
 
 from tidegate.log import names
-from tidegate.testing.simulator.faults import Faults
-from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import APP, DELETE_RETENTION_MS, Op
-from tidegate.testing.simulator.run import fast_folder
-from tidegate.testing.simulator.sim_slot import EAGER, SimSlot
-from tidegate.testing.simulator.world import World
 
 CHANGELOG = names.changelog(APP, "plain")
 SLEPT = "it slept longer than tombstones are sure to be kept"

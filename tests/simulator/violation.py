@@ -32,7 +32,7 @@ class Violation(Exception):  # noqa: N818 - a finding, not a failure of the simu
             last = "\n  ".join(self.actions[-SHOWN:])
             text += f"\nthe last of {len(self.actions)} actions were\n  {last}"
         if self.seed is not None:
-            text += f"\nrun it again: python -m tidegate.testing.simulator {self.seed} --steps {self.steps}"
+            text += f"\nrun it again: python -m tests.simulator {self.seed} --steps {self.steps}"
         return text
 
 

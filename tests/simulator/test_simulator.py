@@ -10,12 +10,11 @@ from functools import partial
 from multiprocessing import get_context
 
 import pytest
-from tests.state.seeded_bugs import SEEDED
-from tests.state.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
-
-from tidegate.testing.simulator import STEPS, Trace, Violation, simulate, simulate_all
-from tidegate.testing.simulator.faults import COMPACT_POINTS, MODES, POINTS
-from tidegate.testing.simulator.run import actions
+from tests.simulator import STEPS, Trace, Violation, simulate, simulate_all
+from tests.simulator.faults import COMPACT_POINTS, MODES, POINTS
+from tests.simulator.run import actions
+from tests.simulator.seeded_bugs import SEEDED
+from tests.simulator.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
 
 FEW = 40
 SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
@@ -74,7 +73,7 @@ def test_a_violation_tells_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) 
         simulate_all(range(FEW), steps=20)
     violation = error.value
     assert violation.invariant == "I2"
-    assert f"python -m tidegate.testing.simulator {violation.seed} --steps 20" in str(violation)
+    assert f"python -m tests.simulator {violation.seed} --steps 20" in str(violation)
     assert violation.actions[-1] in str(violation)
     with pytest.raises(Violation, match="output"):
         simulate(int(violation.seed or 0), steps=20)

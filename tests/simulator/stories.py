@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
-from tidegate.testing.simulator.draws import HOSTS, draw_groups, draw_limits
-from tidegate.testing.simulator.faults import IN_EVERY_TURN, Fault
-from tidegate.testing.simulator.other_actions import all_homes, long_sleep, produce_in
-from tidegate.testing.simulator.sim_slot import EAGER
-from tidegate.testing.simulator.slot_actions import living, take_some
-from tidegate.testing.simulator.world import World
+from tests.simulator.draws import HOSTS, draw_groups, draw_limits
+from tests.simulator.faults import IN_EVERY_TURN, Fault
+from tests.simulator.other_actions import all_homes, long_sleep, produce_in
+from tests.simulator.sim_slot import EAGER
+from tests.simulator.slot_actions import living, take_some
+from tests.simulator.world import World
 
 
 def voyage(world: World, rng: Random) -> str:

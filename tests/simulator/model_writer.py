@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from tests.simulator.model_partition import Outcome, Transaction
 
 from tidegate.errors import FencedError, LogError
 from tidegate.log.faultpoints import reach
-from tidegate.testing.simulator.model_partition import Outcome, Transaction
 from tidegate.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulator.model_log import ModelLog
+    from tests.simulator.model_log import ModelLog
 
 
 class ModelWriter:

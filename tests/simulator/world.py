@@ -15,6 +15,17 @@ from itertools import count
 from pathlib import Path
 
 import msgspec
+from tests.simulator.checks import check_not_ahead, check_task
+from tests.simulator.faults import Fault, Faults, Injected, Killed
+from tests.simulator.inputs import EventTimes
+from tests.simulator.logs import PacedLog, SimLog
+from tests.simulator.model_log import ModelLog
+from tests.simulator.options import Options
+from tests.simulator.program import APP, INPUT, STATUS, Op, make_app
+from tests.simulator.sim_slot import EAGER, LAZY, MOST_TURNS, Place, SimSlot
+from tests.simulator.truth import Truth
+from tests.simulator.violation import Violation, demand
+from tests.simulator.watched import TAGS, WatchedRun, WatchedState
 
 from tidegate.clock import ManualClock
 from tidegate.errors import FencedError, TidegateError
@@ -26,17 +37,6 @@ from tidegate.runtime.driver.takeover import take_over
 from tidegate.state.folders import task_home
 from tidegate.state.manager import Limits, Status
 from tidegate.state.protocol import QuietListener
-from tidegate.testing.simulator.checks import check_not_ahead, check_task
-from tidegate.testing.simulator.faults import Fault, Faults, Injected, Killed
-from tidegate.testing.simulator.inputs import EventTimes
-from tidegate.testing.simulator.logs import PacedLog, SimLog
-from tidegate.testing.simulator.model_log import ModelLog
-from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import APP, INPUT, STATUS, Op, make_app
-from tidegate.testing.simulator.sim_slot import EAGER, LAZY, MOST_TURNS, Place, SimSlot
-from tidegate.testing.simulator.truth import Truth
-from tidegate.testing.simulator.violation import Violation, demand
-from tidegate.testing.simulator.watched import TAGS, WatchedRun, WatchedState
 from tidegate.types import TopicPartition
 
 PATIENCE = 3
@@ -85,7 +85,7 @@ class World:
             self._acting = before
 
     def _tag(self) -> int:
-        assert self._acting is not None  # noqa: S101 - only slots open tasks
+        assert self._acting is not None
         return self._acting.tag
 
     # --- folders --------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ class World:
     # --- what the state of tasks shows (Watch) --------------------------------------------------------
 
     def made(self, state: WatchedState) -> None:
-        assert self._acting is not None  # noqa: S101 - only slots open tasks
+        assert self._acting is not None
         self._acting.states.append(state)
 
     def restored(self, state: WatchedState) -> None:
-        assert self._acting is not None  # noqa: S101 - only slots open tasks
+        assert self._acting is not None
         owner, place = state.owner, self._acting.place
         right = (owner.epoch, owner.attempt) == (place.epoch, place.attempt)
         demand(right, "I8", f"{self._acting} is {place}, and {owner} guards its stores")
@@ -258,7 +258,7 @@ class World:
 
     def ask(self, partition: int, key: str, state: State) -> None:
         """Pause or resume a key at the gate."""
-        assert self.truth.gate is not None  # noqa: S101 - the caller looked
+        assert self.truth.gate is not None
         (self.truth.gate.pause if state == "PAUSED" else self.truth.gate.resume)(key)
         row = Row(key.encode(), msgspec.json.encode(Wish(state)), self.clock.now())
         self.log.append(TopicPartition(STATUS, partition), to_batch([row]))

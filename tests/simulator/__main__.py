@@ -1,15 +1,15 @@
-"""`python -m tidegate.testing.simulator SEED` runs a seed and prints what happened; `--count` runs more."""
+"""`python -m tests.simulator SEED` runs a seed and prints what happened; `--count` runs more."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from tidegate.testing.simulator import STEPS, Violation, simulate
+from tests.simulator import STEPS, Violation, simulate
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tidegate.testing.simulator", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
     parser.add_argument("seed", type=int, help="the first seed")
     parser.add_argument("--steps", type=int, default=STEPS, help="actions in a run")
     parser.add_argument("--count", type=int, default=1, help="how many seeds")

@@ -56,7 +56,7 @@ class FileStore:
         self._memory.clear()
 
     def flush(self) -> None:
-        assert self._file is not None  # noqa: S101 - opened before anything else
+        assert self._file is not None
         draft = self._file.with_suffix(".tmp")
         rows = list(self._memory.scan(None, None))
         draft.write_bytes(msgspec.msgpack.encode(_Saved(self._token, rows)))

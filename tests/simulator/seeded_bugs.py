@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.simulator import model_writer
 
 from tidegate.clock import Clock
 from tidegate.log import names, positions, reads
@@ -34,7 +35,6 @@ from tidegate.state.manager import StateManager
 from tidegate.state.memory import MemoryStore
 from tidegate.state.restore import Restore
 from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
-from tidegate.testing.simulator import model_writer
 from tidegate.types import TopicPartition
 
 Patch = pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from tidegate.testing.simulator.program import WINDOW_MS, Action, Op
+from tests.simulator.program import WINDOW_MS, Action, Op
 
 ACTIONS: tuple[Action, ...] = ("put", "put", "put", "delete", "delete", "fail")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tests.simulator.program import LRU_CAPACITY, WINDOW_MS, WINDOW_RETENTION_MS, Op
+
 from tidegate.state.key_value import Stamped
-from tidegate.testing.simulator.program import LRU_CAPACITY, WINDOW_MS, WINDOW_RETENTION_MS, Op
 
 
 class Input(NamedTuple):

@@ -9,19 +9,19 @@ gate lets through what it must (I9).
 from __future__ import annotations
 
 import msgspec
+from tests.simulator.expected import Input
+from tests.simulator.gate_truth import GateTruth
+from tests.simulator.logs import Rows, SimLog
+from tests.simulator.program import ADMITTED, APP, INPUT, OUTPUT, Op, tag_and_number
+from tests.simulator.task_truth import TaskTruth
+from tests.simulator.violation import demand
+from tests.simulator.watched import TAGS_AT
 
 from tidegate.log import names
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.output.origin import origin_of
-from tidegate.testing.simulator.expected import Input
-from tidegate.testing.simulator.gate_truth import GateTruth
-from tidegate.testing.simulator.logs import Rows, SimLog
-from tidegate.testing.simulator.program import ADMITTED, APP, INPUT, OUTPUT, Op, tag_and_number
-from tidegate.testing.simulator.task_truth import TaskTruth
-from tidegate.testing.simulator.violation import demand
-from tidegate.testing.simulator.watched import TAGS_AT
 from tidegate.types import Offset, TopicPartition
 
 

@@ -1,7 +1,7 @@
 """A seeded simulator: tasks, slots, crashes and zombies in one thread, held against a plain-Python oracle.
 
-    from tidegate.testing.simulator import simulate
-    print(simulate(17))                             # or: python -m tidegate.testing.simulator 17
+    from tests.simulator import simulate
+    print(simulate(17))                             # or: python -m tests.simulator 17
 
 A seed draws a small world (a log, some tasks and stores, perhaps a gate) and a few dozen actions: work,
 commits and restores that are interrupted at their numbered steps, zombies that go on, keys that are paused
@@ -13,7 +13,7 @@ disk, and the writer's transaction stays open) and, in most seeds, the log (`mod
 
 from __future__ import annotations
 
-from tidegate.testing.simulator.run import STEPS, Trace, simulate, simulate_all
-from tidegate.testing.simulator.violation import Violation
+from tests.simulator.run import STEPS, Trace, simulate, simulate_all
+from tests.simulator.violation import Violation
 
 __all__ = ["STEPS", "Trace", "Violation", "simulate", "simulate_all"]

@@ -7,12 +7,13 @@ from contextlib import closing
 from functools import partial
 from random import Random
 
+from tests.simulator.draws import draw_groups, draw_limits
+from tests.simulator.program import keys_in
+from tests.simulator.sim_slot import EAGER, MOST_TURNS, SimSlot
+from tests.simulator.violation import Violation, demand
+from tests.simulator.world import World
+
 from tidegate.log.reads import fold
-from tidegate.testing.simulator.draws import draw_groups, draw_limits
-from tidegate.testing.simulator.program import keys_in
-from tidegate.testing.simulator.sim_slot import EAGER, MOST_TURNS, SimSlot
-from tidegate.testing.simulator.violation import Violation, demand
-from tidegate.testing.simulator.world import World
 from tidegate.types import Offset
 
 EVERYTHING = 1_000_000

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from tests.simulator.faults import IN_EVERY_TURN, MODES, PER_TASK, Fault, Mode, possible
+from tests.simulator.options import Options
+from tests.simulator.program import KINDS
+from tests.simulator.sim_slot import EAGER, LAZY
+
 from tidegate.state.manager import Limits
-from tidegate.testing.simulator.faults import IN_EVERY_TURN, MODES, PER_TASK, Fault, Mode, possible
-from tidegate.testing.simulator.options import Options
-from tidegate.testing.simulator.program import KINDS
-from tidegate.testing.simulator.sim_slot import EAGER, LAZY
 
 HOSTS = 2
 SQLITE_EVERY = 16

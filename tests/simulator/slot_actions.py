@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
-from tidegate.testing.simulator.checks import check_pending
-from tidegate.testing.simulator.draws import HOSTS, draw_fault, draw_groups, draw_limits
-from tidegate.testing.simulator.faults import CHECKPOINT_POINTS, COMMIT_POINTS, LOG_POINTS, RESTORE_POINTS
-from tidegate.testing.simulator.other_actions import produce_in
-from tidegate.testing.simulator.sim_slot import EAGER, SimSlot
-from tidegate.testing.simulator.world import World
+from tests.simulator.checks import check_pending
+from tests.simulator.draws import HOSTS, draw_fault, draw_groups, draw_limits
+from tests.simulator.faults import CHECKPOINT_POINTS, COMMIT_POINTS, LOG_POINTS, RESTORE_POINTS
+from tests.simulator.other_actions import produce_in
+from tests.simulator.sim_slot import EAGER, SimSlot
+from tests.simulator.world import World
 
 IN_A_COMMIT = COMMIT_POINTS + LOG_POINTS + CHECKPOINT_POINTS
 

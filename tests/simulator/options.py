@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tidegate.testing.simulator.program import KINDS
+from tests.simulator.program import KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tests.simulator.program import APP
+from tests.simulator.watched import TaggedWriter, WatchedState
+
 from tidegate.errors import TidegateError
 from tidegate.log.location import LogPlace
 from tidegate.runtime.slot.job import open_slot
@@ -15,11 +18,9 @@ from tidegate.runtime.topics.control import SlotPlan
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.state.manager import Limits
 from tidegate.state.protocol import RestoreListener
-from tidegate.testing.simulator.program import APP
-from tidegate.testing.simulator.watched import TaggedWriter, WatchedState
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulator.world import World
+    from tests.simulator.world import World
 
 FOREVER = 1e9
 LAZY = Limits(commit_seconds=FOREVER, idle_seconds=FOREVER, gathered_bytes=1, sync=False)
@@ -90,7 +91,7 @@ class SimSlot:
 
     @property
     def real(self) -> Slot:
-        assert self._slot is not None  # noqa: S101 - its start opens the tasks
+        assert self._slot is not None
         return self._slot
 
     # --- work -----------------------------------------------------------------------------------------

@@ -14,5 +14,5 @@ USES = Path(__file__).with_name("typed_connect.py")
 @pytest.mark.slow
 def test_right_uses_type_check_and_every_wrong_use_is_an_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--warn-unused-ignores", "--cache-dir", str(tmp_path), str(USES)]
-    done = subprocess.run(command, cwd=USES.parents[1], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=USES.parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

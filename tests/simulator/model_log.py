@@ -14,6 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
+from tests.simulator.model_partition import (
+    ModelPartition,
+    Outcome,
+    Stored,
+    Transaction,
+    counts,
+)
+from tests.simulator.model_writer import ModelWriter
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError
@@ -22,14 +30,6 @@ from tidegate.log.location import LogPlace
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import Headers, ReadRow
 from tidegate.log.topic import POLICY, TopicInfo, TopicSpec
-from tidegate.testing.simulator.model_partition import (
-    ModelPartition,
-    Outcome,
-    Stored,
-    Transaction,
-    counts,
-)
-from tidegate.testing.simulator.model_writer import ModelWriter
 from tidegate.types import Offset, TopicPartition
 
 NEVER = 1 << 62

@@ -7,6 +7,11 @@ from random import Random
 from typing import Any, get_args
 
 import msgspec
+from tests.simulator.draws import HOSTS
+from tests.simulator.faults import COMPACT_POINTS, Fault, Injected
+from tests.simulator.inputs import draw_op
+from tests.simulator.program import APP, DELETE_RETENTION_MS, INPUT, OUTPUT, keys_in
+from tests.simulator.world import World
 
 from tidegate.gate.formats import State
 from tidegate.log import names
@@ -16,11 +21,6 @@ from tidegate.log.records import Row, to_batch
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.environment import Environment
 from tidegate.state.lmdb_store import LmdbStore
-from tidegate.testing.simulator.draws import HOSTS
-from tidegate.testing.simulator.faults import COMPACT_POINTS, Fault, Injected
-from tidegate.testing.simulator.inputs import draw_op
-from tidegate.testing.simulator.program import APP, DELETE_RETENTION_MS, INPUT, OUTPUT, keys_in
-from tidegate.testing.simulator.world import World
 from tidegate.types import TopicPartition
 
 FAR_AHEAD = 1_000_000

@@ -10,15 +10,16 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tests.simulator import other_actions as other
+from tests.simulator import slot_actions as slots
+from tests.simulator import stories
+from tests.simulator.draws import draw_groups, draw_options
+from tests.simulator.faults import Faults, Mode
+from tests.simulator.settle import settle
+from tests.simulator.violation import Violation
+from tests.simulator.world import World
+
 from tidegate.log import faultpoints
-from tidegate.testing.simulator import other_actions as other
-from tidegate.testing.simulator import slot_actions as slots
-from tidegate.testing.simulator import stories
-from tidegate.testing.simulator.draws import draw_groups, draw_options
-from tidegate.testing.simulator.faults import Faults, Mode
-from tidegate.testing.simulator.settle import settle
-from tidegate.testing.simulator.violation import Violation
-from tidegate.testing.simulator.world import World
 
 STEPS = 20
 

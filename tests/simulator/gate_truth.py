@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+from tests.simulator.logs import Rows
+from tests.simulator.program import ADMITTED, INPUT, Op
+from tests.simulator.violation import demand
 
 from tidegate.log.positions import Position
-from tidegate.testing.simulator.logs import Rows
-from tidegate.testing.simulator.program import ADMITTED, INPUT, Op
-from tidegate.testing.simulator.violation import demand
 from tidegate.types import TopicPartition
 
 

@@ -14,6 +14,7 @@ from itertools import count, islice
 from typing import Any, Literal
 
 import msgspec
+from tests.simulator.own_store import FileStore
 
 from tidegate import stores
 from tidegate.app import App
@@ -23,7 +24,6 @@ from tidegate.log.partitioner import partition_for
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
-from tidegate.testing.simulator.own_store import FileStore
 from tidegate.topics import Topic
 
 APP = "sim"

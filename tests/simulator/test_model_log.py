@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.simulator.model_log import ModelLog
 
 from tidegate.clock import ManualClock, SystemClock
 from tidegate.errors import FencedError
@@ -10,7 +11,6 @@ from tidegate.log.reads import read_to_end
 from tidegate.log.records import Row, rows_of, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.testing.conformance import LogConformance
-from tidegate.testing.simulator.model_log import ModelLog
 from tidegate.types import Offset, TopicPartition
 
 AT = TopicPartition("t", 0)

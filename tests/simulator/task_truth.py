@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from tests.simulator.expected import Expected, Input
+from tests.simulator.program import BUILDERS, OUTPUT, tag_and_number, value_of
+from tests.simulator.violation import demand
+
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
 from tidegate.runtime.driver.start import Run
 from tidegate.state.builder import StoreBuilder
-from tidegate.testing.simulator.expected import Expected, Input
-from tidegate.testing.simulator.program import BUILDERS, OUTPUT, tag_and_number, value_of
-from tidegate.testing.simulator.violation import demand
 from tidegate.topology.graph import Subtopology
 from tidegate.types import TopicPartition
 

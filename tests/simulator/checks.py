@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from tests.simulator.expected import Expected
+from tests.simulator.program import value_of, visible_rows
+from tests.simulator.task_truth import TaskTruth
+from tests.simulator.truth import Truth
+from tests.simulator.violation import demand
+from tests.simulator.watched import WatchedState
+
 from tidegate.runtime.task.task import StreamTask
 from tidegate.state.manager import StateManager
-from tidegate.testing.simulator.expected import Expected
-from tidegate.testing.simulator.program import value_of, visible_rows
-from tidegate.testing.simulator.task_truth import TaskTruth
-from tidegate.testing.simulator.truth import Truth
-from tidegate.testing.simulator.violation import demand
-from tidegate.testing.simulator.watched import WatchedState
 
 
 def check_task(truth: Truth, state: StateManager, *, live: bool, moved: bool = False) -> None:
@@ -20,7 +21,7 @@ def check_task(truth: Truth, state: StateManager, *, live: bool, moved: bool = F
     task = state.owner.task
     known, position = truth.tasks[task], state.position
     demand(position in known.positions, "I1", f"{task} stands at {position}, which nobody committed")
-    assert position is not None  # noqa: S101 - demanded above
+    assert position is not None
     if live:
         demand(position == known.newest, "I1", f"{task} stands at {position}, committed is {known.newest}")
     for store, offset in state.offsets.items():
@@ -45,7 +46,7 @@ def check_pending(truth: Truth, task: StreamTask, tag: int) -> None:
     known, position = truth.tasks[task.id], task.state.position
     if not known.performs:
         return
-    assert position is not None  # noqa: S101 - it runs
+    assert position is not None
     first, until = known.until(position), task.next[known.source]
     expected = known.fresh_at(first)
     for offset, given in known.inputs.items():
@@ -75,7 +76,7 @@ def _check_visible(known: TaskTruth, state: StateManager, expected: Expected) ->
 def _is_exact(truth: Truth, known: TaskTruth, state: StateManager) -> bool:
     """Whether the changelog can still be folded at the position: compaction drops what is overwritten above
     it. Who restored before that holds the rows still."""
-    assert isinstance(state, WatchedState)  # noqa: S101 - all of them are
-    assert state.start is not None  # noqa: S101 - it runs
+    assert isinstance(state, WatchedState)
+    assert state.start is not None
     index = known.positions.index(state.start)
     return index + 1 == len(known.positions) or known.compactions[index + 1] == truth.compactions
