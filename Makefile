@@ -2,18 +2,30 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test check lint fast soak bench lock clean
+# Else each process that a test starts compiles all of tidegate again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup setup-tests demo test check lint fast soak bench lock clean
 
 setup: .venv/ready
 
 .venv/ready: locks/tools.txt locks/all.txt pyproject.toml scripts/setup.sh
-	PYTHON=$(PYTHON) bash scripts/setup.sh
+	@PYTHON=$(PYTHON) bash scripts/setup.sh
+
+# Beside the environment: Maven, Java's compiler, and what is fetched with them.
+setup-tests: .venv/ready-for-tests
+
+.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml
+	@bash scripts/setup_tests.sh
 
 demo: setup
 	$(BIN)/tidegate demo
 
-test: setup
-	$(BIN)/python -m pytest
+# Two processes for each core, and fewer where memory is short; another number: make test WORKERS=8
+WORKERS ?= auto
+
+test: setup-tests
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: setup
 	$(MAKE) -j2 --output-sync lint fast
@@ -25,9 +37,9 @@ lint:
 	$(BIN)/pyright
 
 fast:
-	$(BIN)/python -m pytest -q -m "not slow" tests
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow" tests
 
-soak: setup
+soak: setup-tests
 	TIDEGATE_SOAK=1 $(BIN)/python -m pytest -m slow tests
 
 bench: setup

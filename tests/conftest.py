@@ -2,39 +2,91 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.time_limit import (
-    pytest_collection_modifyitems,
-    pytest_runtest_teardown,
-    pytest_timeout_set_timer,
+from tests import time_limit
+from tests.distribution import (
+    in_order,
+    pytest_collection_finish,
+    pytest_configure_node,
+    pytest_unconfigure,
+    pytest_xdist_auto_num_workers,
+    pytest_xdist_make_scheduler,
 )
+from tests.needs import missing_for
+from tests.shared_broker import broker_for
+from tests.time_limit import pytest_runtest_teardown, pytest_timeout_set_timer
 
 from tidegate.state.environment import open_here
 from tidegate.testing.broker import KafkaCluster
 
-__all__ = ["pytest_collection_modifyitems", "pytest_runtest_teardown", "pytest_timeout_set_timer"]
+__all__ = [
+    "pytest_collection_finish",
+    "pytest_configure_node",
+    "pytest_runtest_teardown",
+    "pytest_timeout_set_timer",
+    "pytest_unconfigure",
+    "pytest_xdist_auto_num_workers",
+    "pytest_xdist_make_scheduler",
+]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else what tests start hears no Ctrl-C
 
+# Processes that tests start would compile all of tidegate again, each for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")  # a machine that is slow is no fault of the code
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Behind those of the folders, which mark what is slow."""
+    time_limit.pytest_collection_modifyitems(config, items)
+    if hasattr(config, "workerinput"):
+        items[:] = in_order(items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot run here. All in this line, so that the summary has one line for each reason."""
+    if reason := missing_for(item):
+        pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """One real broker for the whole run, started at its first use. Others use it too: name topics, groups and
-    transactional ids for your test, and do not kill it."""
-    with KafkaCluster(tmp_path_factory.mktemp("kafka")) as cluster:
+def maven() -> None:
+    """For tests that fetch with Maven: skipped where there is none."""
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> None:
+    """For tests that start brokers or run Kafka's tools: skipped where there are no jars."""
+
+
+@pytest.fixture(scope="session")
+def java_programs() -> None:
+    """For tests that run Java programs of ours beside Kafka's jars: skipped where none can be compiled."""
+
+
+@pytest.fixture(scope="session")
+def kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kafka_jars: None
+) -> Iterator[KafkaCluster]:
+    """One real broker for the whole run, started at its first use. Others use it too, and at the same time:
+    name topics, groups and transactional ids for your test, and do not kill it."""
+    given = getattr(request.config, "workerinput", None)
+    with broker_for(given, tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest._io import TerminalWriter
 from pytest_timeout import is_debugging
 
 SLOW_SECONDS = 600.0
@@ -116,7 +117,7 @@ def _stderr_key() -> Any:
 def _print_stacks(item: Any) -> None:
     """To the terminal, at once, past whatever captures what tests print."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    terminal = item.config.get_terminal_writer()
+    terminal = _terminal(item)
     terminal.line()
     terminal.sep("+", title=f"time limit of {item.nodeid}")
     for number, frame in sys._current_frames().items():
@@ -124,6 +125,14 @@ def _print_stacks(item: Any) -> None:
         terminal.write("".join(traceback.format_stack(frame)))
     terminal.sep("+")
     terminal.flush()
+
+
+def _terminal(item: Any) -> Any:
+    """A worker of a run has no terminal of its own; what it writes to stderr is shown by the run."""
+    if item.config.pluginmanager.has_plugin("terminalreporter"):
+        return item.config.get_terminal_writer()
+    stderr = item.config.stash.get(_stderr_key(), 2)
+    return TerminalWriter(os.fdopen(os.dup(stderr), "w"))
 
 
 def _kill_processes() -> None:

@@ -24,6 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _with_kafka(kafka_jars: None) -> None:
+    """Also for tests that start brokers of their own."""
+
+
 @pytest.fixture
 def prefix() -> str:
     """What the names of this test begin with."""

@@ -24,6 +24,7 @@ from tidegate.log.partitioner import partition_for
 from tidegate.testing import Driver
 from tidegate.testing.broker import KafkaCluster
 
+pytestmark = pytest.mark.usefixtures("java_programs")
 PARTITIONS, RECORDS = 3, 600
 INPUTS = {
     "words": drawn(1, RECORDS, word),

@@ -106,6 +106,7 @@ def test_a_null_in_a_topic_of_events_stops_by_name_or_meets_the_policy(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java_programs")
 def test_kafka_streams_still_does_what_was_recorded(tmp_path: Path) -> None:
     """Recorded by `python -m tests.semantics.record`, with the version that tests use."""
     found = asked(tmp_path)

@@ -57,7 +57,7 @@ def real_registry(java: str, folder: Path) -> Iterator[dict[str, Any]]:
         "java.io.tmpdir": folder,
     }
     settings = [f"-D{name}={value}" for name, value in options.items()]
-    command = [java, "-Xmx384m", *settings, "-jar", str(_fetched() / "quarkus-run.jar")]
+    command = [java, "-Xmx384m", *settings, "-jar", str(fetch_registry() / "quarkus-run.jar")]
     with (folder / "registry.log").open("wb") as log:
         process = GuardedProcess(command, stdout=log, stderr=log, cwd=folder)
     try:
@@ -71,7 +71,8 @@ def real_registry(java: str, folder: Path) -> Iterator[dict[str, Any]]:
         process.wait()
 
 
-def _fetched() -> Path:
+def fetch_registry() -> Path:
+    """The folder with the registry, fetched if it is not there."""
     folder = cache() / f"registry-{SHA256[:16]}"
     with locked(folder):
         if not folder.exists():

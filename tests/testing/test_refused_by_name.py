@@ -52,6 +52,7 @@ def test_jars_that_maven_cannot_fetch_are_told_with_what_it_says(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java_programs")
 def test_java_that_does_not_compile_is_told_with_what_the_compiler_says(tmp_path: Path) -> None:
     source = tmp_path / "Wrong.java"
     source.write_text("class Wrong { int one = true; }\n")

@@ -147,6 +147,7 @@ def test_the_image_has_what_the_wheel_takes_from_elsewhere_before_it_is_installe
     assert [name for name in forced if f"COPY {name} {name}\n" not in before] == []
 
 
+@pytest.mark.usefixtures("kafka_jars")
 def test_a_real_kafka_accepts_the_brokers_settings(stack: dict[str, Any], tmp_path: Path) -> None:
     settings = broker_settings(stack) | {"log.dirs": str(tmp_path / "data")}
     (tmp_path / "server.properties").write_text(text(settings))

@@ -10,6 +10,7 @@ from tests.kafka.streams.oracle import Oracle
 
 from tidegate.testing.broker import KafkaCluster
 
+pytestmark = pytest.mark.usefixtures("java_programs")
 LEFT: list[Pair] = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"c", None)]
 RIGHT: list[Pair] = [(b"a", b"x"), (b"c", b"y"), (b"d", b"z")]
 

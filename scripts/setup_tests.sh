@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Brings what the tests need beside .venv: Maven and Java's compiler, and with them a real Kafka, a schema
+# registry and the Java programs that tests compare with. Everything is fetched here, and nothing in a test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/steps.sh
+
+missing=()
+if ! command -v javac >/dev/null || ! at_least_17 "$(javac_major)"; then missing+=(openjdk-17-jdk-headless); fi
+command -v mvn >/dev/null || missing+=(maven)
+if [ "${#missing[@]}" -gt 0 ] && may_install; then
+  install "${missing[@]}"
+  missing=()
+fi
+if [ "${#missing[@]}" -gt 0 ]; then
+  echo "The tests on a real Kafka need more. Do: sudo apt-get install ${missing[*]}" >&2
+  [ -z "${CI:-}" ] || exit 1
+fi
+.venv/bin/python -m tests.fetch
+[ "${#missing[@]}" -gt 0 ] || touch .venv/ready-for-tests

@@ -1,0 +1,57 @@
+"""`python -m tests.fetch`: fetch and compile what tests use, with one line for each and its seconds.
+
+What is there already costs a second; a test that finds something missing would fetch it itself, unseen and in
+its own time limit.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from tests.kafka.streams import oracle
+from tests.needs import missing_for_java_programs, missing_for_kafka, missing_for_registry
+from tests.semantics import play
+from tests.serde.real_registry import fetch_registry
+
+from tidegate.errors import ConfigError
+from tidegate.testing.broker.jars import classpath
+from tidegate.testing.broker.java import compiled
+
+
+def main() -> int:
+    """The exit code: 1 if something that can be fetched here was not."""
+    steps: list[tuple[str, str | None, Callable[[], object]]] = [
+        ("Kafka's jars (120 MB)", missing_for_kafka(), classpath),
+        ("Java programs", missing_for_java_programs(), compile_programs),
+        ("schema registry (160 MB)", missing_for_registry() or missing_for_kafka(), fetch_registry),
+    ]
+    try:
+        for name, missing, fetch in steps:
+            step(name, missing, fetch)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def step(name: str, missing: str | None, fetch: Callable[[], object]) -> None:
+    if missing:
+        sys.stdout.write(f"{name}: left out: {missing}\n")
+        return
+    sys.stdout.write(f"{name} ...\n")
+    sys.stdout.flush()
+    began = time.monotonic()
+    fetch()
+    sys.stdout.write(f"{name}: {time.monotonic() - began:.0f} s\n")
+    sys.stdout.flush()
+
+
+def compile_programs() -> None:
+    for source in (oracle.SOURCE, play.PROGRAM):
+        compiled([source])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
