@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from tidegate.cli.main import app
 
-NOT_HERE = ("pip ", "make ", "git ", "docker ", "source ", "cd ", "mkdir ", "python -m venv", "sudo ")
+NOT_HERE = ("pip ", "make ", "git ", "docker ", "source ", "cd ", "mkdir ", "python3 -m venv", "sudo ")
 """What sets up a machine. The test's own environment is set up, so these lines are for the reader alone."""
 IN_PROCESS = re.compile(r"^(?:echo [^|&;<>$`]*\| *)?tidegate (?!run\b|demo\b|serve\b|doctor\b)[^|&;<>$`]*$")
 ENDS_SECONDS = 60.0
@@ -141,7 +141,7 @@ class Terminal:
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-        return {**kept, "PATH": path, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+        return {**kept, "PATH": path, "COLUMNS": "100", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def _here(self, text: str) -> str:
         for written, real in self.replaced.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
 import os
@@ -87,7 +88,7 @@ class Reader:
         self.names = {"__name__": f"page_{self.begun}", **self.things}
 
     def _write(self, block: Block) -> None:
-        """Make the file; Python is tried by running it under its own name."""
+        """Make the file. A module is imported once, to see that it can be."""
         file = self.folder / block.title
         assert block.title in block.before, f"{block.place}: the text above does not name {block.title}"
         assert file.resolve().is_relative_to(self.folder), block.place
@@ -95,7 +96,8 @@ class Reader:
         file.write_text(block.text)
         _forget_modules(self.folder)
         if block.language == "python":
-            exec(_compiled(block), {"__name__": file.stem, "__file__": str(file)})  # noqa: S102 - our own page
+            importlib.invalidate_caches()
+            importlib.import_module(".".join(Path(block.title).with_suffix("").parts))
 
     def _run(self, block: Block) -> None:
         before, printed = dict(self.names), io.StringIO()
@@ -136,18 +138,20 @@ class Reader:
 
 def _compiled(block: Block) -> Any:
     """Its lines have the numbers that they have in the page."""
-    return compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")
+    return compile("\n" * block.line + block.text, str(ROOT / block.page), "exec", dont_inherit=True)
 
 
 @contextmanager
 def _path_kept() -> Iterator[None]:
     """The working folder and the import path come back as they were."""
-    folder, path = Path.cwd(), list(sys.path)
+    folder, path, silent = Path.cwd(), list(sys.path), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # a file that is written twice within a second would be taken from there
     try:
         yield
     finally:
         os.chdir(folder)
         sys.path[:] = path
+        sys.dont_write_bytecode = silent
 
 
 def _forget_modules(folder: Path) -> None:
