@@ -27,7 +27,7 @@ from benchmarks.report import Report, machine, median, percentile
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.dsl.stream import Stream
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.reads import read_between
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
@@ -108,8 +108,8 @@ class Bench:
         self.slot: Slot | None = None
 
     @property
-    def gate(self) -> Gate:
-        return Gate(self.log, self.run.manifest, "door", self.clock)
+    def gate(self) -> GateQuery:
+        return GateQuery(self.log, self.run.manifest, "door", self.clock)
 
     def open(self) -> Slot:
         [self.slot] = self.run.slots(self.folder / "state", 1)

@@ -40,7 +40,7 @@ from benchmarks.runtime_watch import wait_for
 from tidegate.config.config import load_config
 from tidegate.log import names
 from tidegate.log.ensure import ensure_topic
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
@@ -203,7 +203,7 @@ def place() -> Iterator[Place]:
         folder = Path(name)
         (folder / "tidegate.toml").write_text(TOML)
         config = load_config(environ={}, folder=folder)
-        with closing(open_log(LogPlace.of(config))) as log:
+        with closing(open_log(LogLocation.of(config))) as log:
             for topic, table in ((ORDERS.name, False), (COUNTS.name, True)):
                 ensure_topic(log, topic, table=table, partitions=PARTITIONS, default=PARTITIONS, config={})
             yield Place(folder, log)

@@ -20,7 +20,7 @@ from benchmarks.runtime_orders import KEYS, PARTITIONS, Place, fill, fresh, key_
 from benchmarks.runtime_throughput import running
 from benchmarks.runtime_watch import wait_for
 from tidegate.config.config import Config
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import columns_to_batch
@@ -86,7 +86,7 @@ def latencies(crew: Crew, place: Place, seconds: float) -> tuple[list[float], fl
 def feed(turn: Turn, config: Config, seconds: float) -> float:
     """Some orders every 10 ms, in one transaction; by how much one began late at most, after the warm-up."""
     count, sent, worst = int(RATE * TICK_SECONDS), 0, 0.0
-    with closing(open_log(LogPlace.of(config), create=False)) as log:
+    with closing(open_log(LogLocation.of(config), create=False)) as log:
         writer = log.writer("producer")
         turn.wait()
         begun = time.time()

@@ -13,7 +13,7 @@ import msgspec
 from benchmarks.apps.runtime_apps import ORDERS, Order
 from tidegate.config.config import Config, load_config
 from tidegate.log.ensure import ensure_topic
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
@@ -49,7 +49,7 @@ def fresh(records: int, *, partitions: int = PARTITIONS, keys: int = KEYS) -> It
     with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as name:
         settings = {"log": "sqlite:///log.db", "partitions": partitions}
         config = load_config(settings, environ={}, folder=Path(name))
-        with closing(open_log(LogPlace.of(config))) as log:
+        with closing(open_log(LogLocation.of(config))) as log:
             ensure_topic(log, ORDERS.name, table=False, partitions=partitions, default=1, config={})
             fill(log, records, partitions, keys)
             yield Place(log, config)

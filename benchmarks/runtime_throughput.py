@@ -17,7 +17,7 @@ from benchmarks.runtime_watch import commits, steady
 from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.slot.slot import Slot
@@ -94,7 +94,7 @@ def without_spark(crew: Crew, name: str, records: int) -> float:
 def slot_alone(turn: Turn, name: str, config: Config) -> None:
     """All tasks in one slot until everything is taken, committing each interval."""
     interval = config.commit_interval_ms / 1000
-    with closing(open_log(LogPlace.of(config), create=False)) as log:
+    with closing(open_log(LogLocation.of(config), create=False)) as log:
         ready = prepare(APPS[name], log, SystemClock(), partitions=config.partitions)
         turn.wait()
         [slot] = ready.slots(config.folder / "state", 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tidegate.dsl.checks import check_topic
-from tidegate.dsl.draft import Plan
+from tidegate.dsl.draft import Draft
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table
 from tidegate.settings import Settings
 from tidegate.stores import of_table
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.graph import Topology
-from tidegate.topology.node import Kind, OnError
+from tidegate.topology.node import NodeKind, OnError
 from tidegate.topology.validate import validated
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class App:
     """One service. Declare streams and tables on it; `build` checks them and gives the topology."""
 
     def __init__(self, id: str, settings: Settings | None = None) -> None:  # noqa: A002 - what users call it
-        self._plan = Plan(id)
+        self._plan = Draft(id)
         self._settings = settings
         self._sources: dict[str, int] = {}
 
@@ -40,17 +40,17 @@ class App:
     def stream(self, topic: TableTopic[K, V], *, on_error: OnError | None = None) -> Stream[K, V | None]: ...
     def stream(self, topic: Any, *, on_error: OnError | None = None) -> Stream[Any, Any]:
         """The records of a topic. Of a table topic they are its changes: None is a deleted row."""
-        check_topic(Kind.SOURCE, topic, "app.stream")
-        node = self._source(Kind.SOURCE, topic, on_error)
+        check_topic(NodeKind.SOURCE, topic, "app.stream")
+        node = self._source(NodeKind.SOURCE, topic, on_error)
         return Stream(self._plan, node, topic.key_serde, topic.value_serde)
 
     def table(
         self, topic: TableTopic[K, V], store: str | None = None, *, on_error: OnError | None = None
     ) -> Table[K, V]:
         """The rows of a table topic, kept in a store; its name is the topic's unless given."""
-        check_topic(Kind.TABLE, topic, "app.table", rows=True)
+        check_topic(NodeKind.TABLE, topic, "app.table", rows=True)
         builder = of_table(store or topic.name, topic.value_serde, topic.key_serde)
-        node = self._source(Kind.TABLE, topic, on_error, builder)
+        node = self._source(NodeKind.TABLE, topic, on_error, builder)
         return Table(self._plan, node, topic.key_serde, topic.value_serde)
 
     def attach(self, settings: Settings) -> None:
@@ -70,7 +70,7 @@ class App:
 
         return start(self, spark, **options)
 
-    def _source(self, kind: Kind, topic: Any, on_error: OnError | None, builder: Any = None) -> int:
+    def _source(self, kind: NodeKind, topic: Any, on_error: OnError | None, builder: Any = None) -> int:
         known = self._sources.get(topic.name)
         if known is None:
             stores = [builder] if builder is not None else []

@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 from tidegate import LogError, connect
 from tidegate.cli.demo import log_run as demo_run
 from tidegate.cli.demo.log_run import ORDERS, TOTALS, Totals
-from tidegate.cli.demo.logs import FilePlace
+from tidegate.cli.demo.logs import FileLog
 
 pytestmark = pytest.mark.slow
 
@@ -75,5 +75,5 @@ def test_a_sum_that_is_off_fails_loudly(
     else:
         monkeypatch.setattr("tidegate.log.sqlite.writer.check_epoch", lambda *_: None)
     with pytest.raises(LogError) as error:
-        demo_run.run(FilePlace(tmp_path / "log.db"))
+        demo_run.run(FileLog(tmp_path / "log.db"))
     assert error.value.code == "demo-failed"

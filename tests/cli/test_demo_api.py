@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import wait_for
 
 from tidegate import TidegateError
-from tidegate.cli.demo.api import Api, Following
+from tidegate.cli.demo.api import Api, RecordStream
 from tidegate.cli.demo.source import Totals
 from tidegate.cli.demo.watch import Snapshot, Watch
 
@@ -73,7 +73,7 @@ def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
     )
     taken: list[Any] = []
     with serving(lambda _: next(told, (200, b": still here\n\n"))) as (api, asked):
-        following = Following(api, ["orders", "totals"], taken.append)
+        following = RecordStream(api, ["orders", "totals"], taken.append)
         wait_for(lambda: len(asked) >= 4)
         following.stop()
         following.stop()

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tidegate.cli.demo.screen import View, line, rendered
+from tidegate.cli.demo.screen import Screen, line, rendered
 from tidegate.cli.demo.source import ADMITTED, TOTALS
 from tidegate.cli.demo.watch import Customer, Outputs, Rate, Snapshot, customers_of
 
@@ -81,7 +81,7 @@ def test_names_and_reasons_write_no_control_codes(capfd: pytest.CaptureFixture[s
     text = "".join(on_screen(now)) + line(now)
     assert text.isprintable()
     assert "\\x1b" in text
-    view = View(json=False)
+    view = Screen(json=False)
     view.tell("told", HOSTILE)
     view.command(HOSTILE)
     told = capfd.readouterr().out

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
 
@@ -117,7 +117,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".tidegate").mkdir()
     with closing(SqliteLog(tmp_path / ".tidegate" / "log.db")) as log:
         run = prepare(gated(), log, SystemClock(), partitions=2)
-        Gate(log, run.manifest, "door", SystemClock()).commander.pause(b"ada")
+        GateQuery(log, run.manifest, "door", SystemClock()).commander.pause(b"ada")
         connection = Connection(log, partitions=2, clock=SystemClock(), owned=False)
         connection.send(EVENTS, "ada", 1, 2)
         connection.send(EVENTS, "bob", 3)

@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 SHOW = """
-from tidegate.cli.run_screen import RunView
+from tidegate.cli.run_screen import RunScreen
 from tidegate.runtime.topics.status import Landing, Numbers, Warned
-from tidegate.runtime.driver.slot_overview import View
+from tidegate.runtime.driver.slot_overview import SlotOverview
 
-view = View()
-with RunView("orders", json=False) as shown:
+view = SlotOverview()
+with RunScreen("orders", json=False) as shown:
     shown.show("starting", view)
     for slot, host in enumerate(("worker-1", "worker-2")):
         view.take(Landing(1, slot, 1, host, 1, "m", {}))

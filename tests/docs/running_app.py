@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 
 from tidegate.config.config import load_config
 from tidegate.load import load_app
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.runtime.driver.coordinator import State
 
@@ -20,7 +20,7 @@ from tidegate.runtime.driver.coordinator import State
 def running_app(name: str, folder: Path) -> Iterator[None]:
     """The app `module:name` of the folder, on the log and the state folder of its tidegate.toml."""
     config = load_config(environ={}, folder=folder)
-    with closing(open_log(LogPlace.of(config))) as log:
+    with closing(open_log(LogLocation.of(config))) as log:
         fleet = Fleet(log, config.folder, lambda: load_app(name, config.settings))
         fleet.state_dir, fleet.partitions = config.state_dir, config.partitions
         with fleet.running() as (coordinator, _):

@@ -11,7 +11,7 @@ import pytest
 from tests.gate.app import EVENTS, gated
 
 from tidegate.gate import rows
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
@@ -41,4 +41,4 @@ def forbid_scans(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("all keys were looked at")
 
     monkeypatch.setattr(rows.Folded, "_table", unread)
-    monkeypatch.setattr(Gate, "_keys", unread)
+    monkeypatch.setattr(GateQuery, "_keys", unread)

@@ -10,7 +10,7 @@ from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver import caught_up
 from tidegate.runtime.driver.caught_up import CaughtUp
@@ -27,7 +27,7 @@ def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytes
         slots = run.slots(tmp_path / "state", 2)
 
         def held() -> int:
-            found = Gate(log, run.manifest, "door", SystemClock()).key(b"ada").buffered
+            found = GateQuery(log, run.manifest, "door", SystemClock()).key(b"ada").buffered
             return 0 if found is None else found.count
 
         def round_of_commits() -> None:
@@ -36,14 +36,14 @@ def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytes
                     slot.turn(0.01)
                 slot.commit()
 
-        Gate(log, run.manifest, "door", SystemClock()).commander.pause(b"ada")
+        GateQuery(log, run.manifest, "door", SystemClock()).commander.pause(b"ada")
         round_of_commits()
         connection.send(EVENTS, "ada", *range(9))
         pinned = CaughtUp(run, log)
         while not pinned.reached():
             round_of_commits()
         assert held() == 9, "what is paused is not waited for"
-        Gate(log, run.manifest, "door", SystemClock()).commander.resume(b"ada")
+        GateQuery(log, run.manifest, "door", SystemClock()).commander.resume(b"ada")
         pinned = CaughtUp(run, log)
         while not pinned.reached():
             round_of_commits()

@@ -10,7 +10,7 @@ import pytest
 from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate.errors import ConfigError
-from tidegate.gate.formats import EVERYONE, LONGEST_RECORD, LONGEST_TEXT, Wish
+from tidegate.gate.formats import EVERYONE, LONGEST_RECORD, LONGEST_TEXT, RequestedStatus
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.task.on_error import CODE
@@ -268,7 +268,7 @@ def test_a_pause_that_ended_by_itself_does_not_free_a_key_of_a_paused_gate(
     assert gate.held("ada") == 1
 
 
-GOOD = msgspec.json.encode(Wish("ACTIVE"))
+GOOD = msgspec.json.encode(RequestedStatus("ACTIVE"))
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from tidegate.gate.decide import (
     Event,
     Known,
     Outcome,
+    StatusRequested,
     Tick,
     Triggered,
-    Wished,
     decide,
     is_held,
     is_over,
 )
-from tidegate.gate.formats import Cause, InForce, State, Trigger, Wish
+from tidegate.gate.formats import Cause, InForce, RequestedStatus, State, Trigger
 
 NOW = 100
 STATES: list[State] = ["ACTIVE", "PAUSED"]
@@ -64,7 +64,7 @@ def test_a_key_is_held_by_its_own_pause_or_by_everyone_s_unless_it_was_freed_lat
 @pytest.mark.parametrize("own", STATUSES)
 def test_a_wish_counts_if_it_is_newer(own: InForce | None) -> None:
     for state, epoch in product(STATES, EPOCHS):
-        found = decide(Known(own), Wished(Wish(state, "bob", "now", 7), epoch), NOW)
+        found = decide(Known(own), StatusRequested(RequestedStatus(state, "bob", "now", 7), epoch), NOW)
         if own is not None and own.epoch >= epoch:
             assert found is Outcome.STALE
         else:

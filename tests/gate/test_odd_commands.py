@@ -11,7 +11,7 @@ from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate.gate.commands import LONGEST_KEY
 from tidegate.gate.decide import REMEMBERED
-from tidegate.gate.formats import Trigger, Wish
+from tidegate.gate.formats import RequestedStatus, Trigger
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
@@ -21,7 +21,7 @@ from tidegate.testing.gates import GateView
 from tidegate.types import TopicPartition
 
 PARTITIONS = 3
-PAUSED = msgspec.json.encode(Wish("PAUSED"))
+PAUSED = msgspec.json.encode(RequestedStatus("PAUSED"))
 HOME = partition_for(b"ada", PARTITIONS)
 AWAY = (HOME + 1) % PARTITIONS
 

@@ -13,13 +13,13 @@ from tests.gate.many import forbid_scans, many_statuses
 from tidegate.gate import query as outside
 from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.formats import TOTALS, Buffered, Totals
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.testing import Driver
 
 KEYS = [f"key-{number}" for number in range(12)]
 
 
-def counted(gate: Gate) -> Totals:
+def counted(gate: GateQuery) -> Totals:
     """The same, key by key."""
     totals = Totals(everyone=any(status.state == "PAUSED" for status in gate.everyone().values()))
     for one in gate.states():

@@ -12,7 +12,7 @@ from tidegate.clock import Clock
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.writer import KafkaWriter
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.protocol import Fetched
 from tidegate.log.reads import read_between
 from tidegate.log.topic import TopicInfo, TopicSpec
@@ -45,7 +45,7 @@ class OwnNames:
         return self.log.id + self._prefix
 
     @property
-    def place(self) -> LogPlace:
+    def place(self) -> LogLocation:
         return self.log.place
 
     def check(self) -> None:

@@ -18,7 +18,7 @@ from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, LogError
 from tidegate.log import names
 from tidegate.log.kafka.log import KafkaLog
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import LATEST_TIMESTAMP, TopicSpec
@@ -36,7 +36,7 @@ def test_a_wrong_address_is_told_within_seconds() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     began = time.monotonic()
     with pytest.raises(LogError, match=address) as error:
-        open_log(LogPlace(f"kafka://{address}"))
+        open_log(LogLocation(f"kafka://{address}"))
     assert error.value.code == "log-unreachable"
     assert "refused" in error.value.message
     assert error.value.retryable
@@ -67,7 +67,7 @@ def test_a_setting_that_cannot_be_used_is_named_and_its_value_is_not(
 
 
 def test_settings_are_not_shown_where_a_log_is_told_of() -> None:
-    place = LogPlace("kafka://a:1", kafka={"sasl.password": CANARY, "sasl.username": "me"})
+    place = LogLocation("kafka://a:1", kafka={"sasl.password": CANARY, "sasl.username": "me"})
     assert CANARY not in repr(place)
     assert "sasl.password" in repr(place)
 

@@ -14,7 +14,7 @@ from tests.runtime.fleet import Fleet
 from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.topics.manifests import find_manifest
@@ -75,8 +75,8 @@ def test_a_service_that_only_knows_kafka_pauses_and_resumes(
         manifest = find_manifest(log, "gated")
         assert manifest is not None
 
-        def gate() -> Gate:
-            return Gate(log, manifest, "door", SystemClock())
+        def gate() -> GateQuery:
+            return GateQuery(log, manifest, "door", SystemClock())
 
         status = log.theirs(TopicPartition(manifest.gates["door"].status, 0)).topic
         number = partition_for(b"ada", manifest.gates["door"].partitions)

@@ -11,7 +11,7 @@ from tests.kafka.clients import create
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.errors import LogError
-from tidegate.log.kafka.error_mapping import in_our_words
+from tidegate.log.kafka.error_mapping import translated_errors
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.runtime.driver.start import prepare
 from tidegate.testing.broker import KafkaCluster
@@ -19,7 +19,7 @@ from tidegate.testing.broker import KafkaCluster
 
 def test_whatever_else_librdkafka_says_has_a_code_too() -> None:
     producer = Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "t", "log_level": 0})
-    with pytest.raises(LogError) as told, in_our_words("a transaction cannot be begun"):
+    with pytest.raises(LogError) as told, translated_errors("a transaction cannot be begun"):
         producer.begin_transaction()  # before it was initialised
     assert told.value.code == "kafka-error"
     assert isinstance(told.value.__cause__, KafkaException)

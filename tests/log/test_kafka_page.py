@@ -11,7 +11,7 @@ import pytest
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.log.kafka.clients import OURS, OURS_OF_TOPICS, Clients
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text()
@@ -48,7 +48,7 @@ def test_every_setting_of_the_page_is_known(
     block: str, tmp_path: Path, secrets: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidegate.log.kafka.clients.CONNECT_SECONDS", 0.01)
-    place = LogPlace.of(as_config(block, tmp_path))
+    place = LogLocation.of(as_config(block, tmp_path))
     assert kafka_servers(place.url)
     assert place.kafka.get(PROTOCOL, "SSL") in ("SSL", "SASL_SSL")
     clients = made_with(place.kafka)
@@ -92,7 +92,7 @@ def test_the_variables_of_the_page_set_what_it_says(
     section = f"kafka.{part}" if part else "kafka"
     (tmp_path / "tidegate.toml").write_text(f'log = "kafka://broker:9092"\n[{section}]\n"{setting}" = "4"\n')
     without, config = (load_config(environ=environ, folder=tmp_path) for environ in ({}, {variable: "5"}))
-    found = [LogPlace.of(one).kafka for one in (without, config)]
+    found = [LogLocation.of(one).kafka for one in (without, config)]
     assert [str((kafka[part] if part else kafka)[setting]) for kafka in found] == ["4", "5"]
     made_with(found[1]).close()
     misspelt = {part: {f"{setting}x": "5"}} if part else {f"{setting}x": "5"}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.log import merged, reads
-from tidegate.log.merged import Span, follow, read_merged
+from tidegate.log.merged import ReadRange, follow, read_merged
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
@@ -26,18 +26,18 @@ def log() -> Iterator[SqliteLog]:
         yield log
 
 
-def fill(log: SqliteLog, name: str, times: list[list[int]], size: int = 1) -> dict[TopicPartition, Span]:
+def fill(log: SqliteLog, name: str, times: list[list[int]], size: int = 1) -> dict[TopicPartition, ReadRange]:
     log.create(TopicSpec(name, len(times)))
     spans = {}
     for number, listed in enumerate(times):
         partition = TopicPartition(name, number)
         if listed:
             log.append(partition, to_batch([Row(None, b"v" * size, time) for time in listed]))
-        spans[partition] = Span(0, len(listed))
+        spans[partition] = ReadRange(0, len(listed))
     return spans
 
 
-def read(log: SqliteLog, spans: dict[TopicPartition, Span], **memory: int) -> list[tuple[int, int, int]]:
+def read(log: SqliteLog, spans: dict[TopicPartition, ReadRange], **memory: int) -> list[tuple[int, int, int]]:
     return [(part.partition, row.offset, row.timestamp) for part, row in read_merged(log, spans, **memory)]
 
 
@@ -54,7 +54,7 @@ def test_a_partition_keeps_its_order_whatever_its_timestamps_say(log: SqliteLog)
 def test_spans_bound_it_on_both_sides(log: SqliteLog) -> None:
     spans = fill(log, "t", [[1, 2, 3, 4], [1, 2]])
     [zero, one] = spans
-    assert read(log, {zero: Span(1, 3), one: Span(1, 1)}) == [(0, 1, 2), (0, 2, 3)]
+    assert read(log, {zero: ReadRange(1, 3), one: ReadRange(1, 1)}) == [(0, 1, 2), (0, 2, 3)]
 
 
 times = st.lists(st.lists(st.integers(0, 20), max_size=30), min_size=1, max_size=6)

@@ -12,7 +12,7 @@ import pytest
 
 from tidegate.clock import ManualClock
 from tidegate.errors import ConfigError, LogError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
@@ -21,27 +21,27 @@ from tidegate.types import TopicPartition
 
 
 def test_a_relative_path_starts_at_the_folder(tmp_path: Path) -> None:
-    with closing(open_log(LogPlace("sqlite:///below/log.db", tmp_path))) as log:
+    with closing(open_log(LogLocation("sqlite:///below/log.db", tmp_path))) as log:
         assert isinstance(log, SqliteLog)
     assert (tmp_path / "below" / "log.db").is_file()
 
 
 def test_an_absolute_path_is_itself(tmp_path: Path) -> None:
     file = tmp_path / "log.db"
-    with closing(open_log(LogPlace(f"sqlite:///{file}", tmp_path / "elsewhere"))):
+    with closing(open_log(LogLocation(f"sqlite:///{file}", tmp_path / "elsewhere"))):
         assert file.is_file()
 
 
 def test_no_path_is_a_log_in_memory_of_its_own(tmp_path: Path) -> None:
-    with closing(open_log(LogPlace("sqlite://", tmp_path))) as log:
+    with closing(open_log(LogLocation("sqlite://", tmp_path))) as log:
         log.create(TopicSpec("a"))
-        with closing(open_log(LogPlace("sqlite://", tmp_path))) as other:
+        with closing(open_log(LogLocation("sqlite://", tmp_path))) as other:
             assert other.names() == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_clock_is_the_logs(tmp_path: Path) -> None:
-    with closing(open_log(LogPlace("sqlite://", tmp_path), clock=ManualClock(1_000))) as log:
+    with closing(open_log(LogLocation("sqlite://", tmp_path), clock=ManualClock(1_000))) as log:
         log.create(TopicSpec("a", config={"message.timestamp.after.max.ms": "10"}))
         log.append(TopicPartition("a", 0), to_batch([Row(None, b"", 1_010)]))
         with pytest.raises(LogError, match="bad-timestamp"):
@@ -50,7 +50,7 @@ def test_the_clock_is_the_logs(tmp_path: Path) -> None:
 
 def test_a_login_in_the_url_is_refused_and_not_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
-        open_log(LogPlace("kafka://user:secret@broker:9092", tmp_path))
+        open_log(LogLocation("kafka://user:secret@broker:9092", tmp_path))
     assert error.value.code == "bad-log-url"
     assert "secret" not in str(error.value)
 
@@ -64,7 +64,7 @@ WRONG += ["kafka://a:1,,b:2", "kafka://a b"]
 @pytest.mark.parametrize("url", WRONG)
 def test_anything_else_is_refused_by_name_and_touches_nothing(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigError) as error:
-        open_log(LogPlace(url, tmp_path))
+        open_log(LogLocation(url, tmp_path))
     assert error.value.code == "bad-log-url"
     assert "sqlite:///" in error.value.hint
     assert len(error.value.message) < 300
@@ -76,14 +76,14 @@ def test_anything_else_is_refused_by_name_and_touches_nothing(tmp_path: Path, ur
 )
 def test_a_password_in_a_wrong_url_is_not_printed(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigError) as error:
-        open_log(LogPlace(url, tmp_path))
+        open_log(LogLocation(url, tmp_path))
     assert "c4n4ry" not in str(error.value)
     assert "host" in error.value.message
 
 
 def test_a_log_that_must_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(LogError) as error:
-        open_log(LogPlace("sqlite:///log.db", tmp_path), create=False)
+        open_log(LogLocation("sqlite:///log.db", tmp_path), create=False)
     assert error.value.code == "no-log"
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_a_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, 
         foreign_sqlite(file)
     before = file.read_bytes()
     with pytest.raises(LogError) as error:
-        open_log(LogPlace("sqlite:///log.db", tmp_path))
+        open_log(LogLocation("sqlite:///log.db", tmp_path))
     assert (error.value.code, bool(error.value.hint)) == ("not-a-log", True)
     assert file.read_bytes() == before
 
@@ -113,7 +113,7 @@ def test_a_place_where_no_file_can_be_is_told_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for url in ("sqlite:///file/log.db", f"sqlite:///{'a' * 300}/log.db", f"sqlite:///{'a' * 300}"):
         with pytest.raises(LogError) as error:
-            open_log(LogPlace(url, tmp_path))
+            open_log(LogLocation(url, tmp_path))
         assert (error.value.code, bool(error.value.hint)) == ("cannot-open", True)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 
 TOML = """
 log = "kafka://broker:9092"
@@ -33,7 +33,7 @@ def test_names_may_go_without_quotes_and_secrets_come_from_the_environment(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORD_OF_ADA", "canary-word")
-    place = LogPlace.of(config)
+    place = LogLocation.of(config)
     assert place.kafka == {
         "security.protocol": "SASL_SSL",
         "sasl.username": "ada",
@@ -49,9 +49,9 @@ def test_a_secret_that_is_not_there_is_missed_by_name(
 ) -> None:
     monkeypatch.delenv("WORD_OF_ADA", raising=False)
     with pytest.raises(ConfigError, match=r"missing-variable.*sasl\.password from the variable WORD_OF_ADA"):
-        LogPlace.of(config)
+        LogLocation.of(config)
 
 
 def test_a_log_in_a_file_needs_no_secrets_of_kafka(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORD_OF_ADA", raising=False)
-    assert LogPlace.of(config, "sqlite:///log.db") == LogPlace("sqlite:///log.db", config.folder)
+    assert LogLocation.of(config, "sqlite:///log.db") == LogLocation("sqlite:///log.db", config.folder)

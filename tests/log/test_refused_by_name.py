@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log.reads import read_between, read_to_end
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite import database, upkeep
-from tidegate.log.sqlite.error_mapping import in_our_words
+from tidegate.log.sqlite.error_mapping import translated_errors
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import UpkeepLock
 from tidegate.log.topic import TopicSpec
@@ -79,7 +79,11 @@ def _patient_for(seconds: float) -> dict[str, object]:
 
 
 def test_whatever_else_sqlite_says_has_a_code_too() -> None:
-    with closing(apsw.Connection(":memory:")) as connection, pytest.raises(LogError) as told, in_our_words():
+    with (
+        closing(apsw.Connection(":memory:")) as connection,
+        pytest.raises(LogError) as told,
+        translated_errors(),
+    ):
         connection.execute("SELECT ?", ())
     assert (told.value.code, isinstance(told.value.__cause__, apsw.BindingsError)) == ("sqlite-error", True)
 

@@ -20,7 +20,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of
 from tidegate.runtime.driver.caught_up import CaughtUp
-from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience
+from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience
 from tidegate.runtime.driver.start import attach, prepare
 from tidegate.runtime.driver.takeover import ROLE, Claim
 from tidegate.runtime.output.time_only import is_time_only
@@ -176,7 +176,7 @@ class Fleet:
             )
 
         made = Coordinator(
-            Means(run, self.log, launcher, order, SystemClock(), patience),
+            DriverResources(run, self.log, launcher, order, SystemClock(), patience),
             slots,
             until_caught_up=caught_up,
             machine=machine,

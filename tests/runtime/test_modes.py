@@ -21,9 +21,9 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.driver.start import Run, prepare
 from tidegate.runtime.slot.slot import Slot
-from tidegate.runtime.task.modes import Mode, Way, takes_records, way_of, writes_dead_letters
+from tidegate.runtime.task.modes import Destination, Mode, takes_records, way_of, writes_dead_letters
 from tidegate.state.manager import Limits
-from tidegate.topology.node import Kind
+from tidegate.topology.node import NodeKind
 from tidegate.types import TopicPartition
 
 IN, OUT, TIMES = Topic("in", int), Topic("out", int), Topic("times", str)
@@ -131,16 +131,22 @@ COUNTS = {"v1": 2, "v2": 2, "v3": 1}
 
 
 def test_where_records_go_by_mode_and_kind() -> None:
-    sinks = [(Kind.SINK, False), (Kind.SINK, True), (Kind.TABLE_SINK, True)]
-    inner = [(Kind.REPARTITION, False), (Kind.TABLE_GROUP, False)]
-    ways: dict[Mode, list[Way]] = {
+    sinks = [(NodeKind.SINK, False), (NodeKind.SINK, True), (NodeKind.TABLE_SINK, True)]
+    inner = [(NodeKind.REPARTITION, False), (NodeKind.TABLE_GROUP, False)]
+    ways: dict[Mode, list[Destination]] = {
         mode: [way_of(mode, kind, rows=rows) for kind, rows in sinks + inner]
         for mode in ("live", "replay", "publish")
     }
     assert ways == {
-        "live": [Way.TOPIC] * 5,
-        "replay": [Way.NOWHERE, Way.STAGING, Way.STAGING, Way.TOPIC, Way.TOPIC],
-        "publish": [Way.NOWHERE] * 5,
+        "live": [Destination.TOPIC] * 5,
+        "replay": [
+            Destination.NOWHERE,
+            Destination.STAGING,
+            Destination.STAGING,
+            Destination.TOPIC,
+            Destination.TOPIC,
+        ],
+        "publish": [Destination.NOWHERE] * 5,
     }
     assert [takes_records(mode) for mode in ("live", "replay", "publish")] == [True, True, False]
     assert [writes_dead_letters(mode) for mode in ("live", "replay", "publish")] == [True, False, False]

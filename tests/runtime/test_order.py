@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.runtime.topics.slot_order import SlotOrder
 
 CANARY = "c4n4ry"
@@ -14,7 +14,7 @@ ORDER = SlotOrder(
     settings={"pager_key": CANARY},
     registry={"url": "http://registry", "basic.auth.user.info": CANARY},
     fingerprint="f",
-    log=LogPlace("sqlite:///log.db", Path("folder"), {"sasl.password": CANARY}),
+    log=LogLocation("sqlite:///log.db", Path("folder"), {"sasl.password": CANARY}),
     folder="folder",
     state_dir="state",
     epoch=1,

@@ -16,7 +16,7 @@ from tidegate.serde.plain import PLAIN
 from tidegate.spark.store_source import serde_of
 from tidegate.testing import Driver
 from tidegate.text.parse import from_text
-from tidegate.text.render import Kind, shown
+from tidegate.text.render import ValueKind, shown
 
 law = settings(deadline=None, max_examples=200)
 KINDS = {"java-long": (JavaLong(), 63, ">q"), "java-int": (JavaInteger(), 31, ">i")}
@@ -64,11 +64,11 @@ def test_their_schema_is_not_that_of_int_and_leads_back_to_them(
 
 
 def test_people_name_them_on_the_command_line() -> None:
-    assert from_text(b"-5", Kind("java-long")) == struct.pack(">q", -5)
-    assert from_text(b"7", Kind("java-int")) == struct.pack(">i", 7)
-    assert shown(struct.pack(">i", -7), Kind.JAVA_INT) == "-7"
+    assert from_text(b"-5", ValueKind("java-long")) == struct.pack(">q", -5)
+    assert from_text(b"7", ValueKind("java-int")) == struct.pack(">i", 7)
+    assert shown(struct.pack(">i", -7), ValueKind.JAVA_INT) == "-7"
     with pytest.raises(SerdeError):
-        from_text(b"5.5", Kind.JAVA_LONG)
+        from_text(b"5.5", ValueKind.JAVA_LONG)
 
 
 @pytest.mark.parametrize("batches", [True, False])

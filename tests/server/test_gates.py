@@ -18,7 +18,7 @@ from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.gate.formats import EVERYONE
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.start import prepare
@@ -230,7 +230,7 @@ def test_two_servers_and_a_foreign_writer_agree(serve: Serve, log: SqliteLog, co
     one, other = serve(), serve()
     manifest = find_manifest(log, "gated")
     assert manifest is not None
-    foreign = Gate(log, manifest, "door", SystemClock()).commander
+    foreign = GateQuery(log, manifest, "door", SystemClock()).commander
 
     def disturb(call: Any) -> threading.Thread:
         def often() -> None:

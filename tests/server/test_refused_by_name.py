@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from tidegate.config.config import Config
 from tidegate.errors import TidegateError
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.server.live_replica import Following
+from tidegate.server.live_replica import LiveReplica
 from tidegate.server.serve import prepared
 from tidegate.server.settings import server_settings
 
@@ -71,7 +71,7 @@ class BrokenLog(SqliteLog):
 
 def test_a_replica_that_fails_by_a_bug_says_so_and_its_thread_goes_on(tmp_path: Path) -> None:
     with closing(BrokenLog()) as log:
-        following = Following(log, "t", lambda _: [], 0, tmp_path / "replica", threading.Semaphore(1))
+        following = LiveReplica(log, "t", lambda _: [], 0, tmp_path / "replica", threading.Semaphore(1))
         try:
             wait_for(lambda: following.trouble is not None)
             with pytest.raises(TidegateError, match="a bug in t") as told, following.snapshot({}, 0.1):

@@ -28,7 +28,7 @@ from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.start import prepare
 from tidegate.server import live_replica as following
 from tidegate.server import replicas
-from tidegate.server.live_replica import Following
+from tidegate.server.live_replica import LiveReplica
 from tidegate.server.position import from_text, to_text
 from tidegate.server.replicas import Replicas
 from tidegate.server.serve import prepared
@@ -175,7 +175,7 @@ def test_who_waits_is_woken_at_the_end_and_nobody_begins(held: Replicas) -> None
 
 def test_only_so_many_may_wait(held: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "_waits", threading.Semaphore(1))
-    found: Following = held.following("table", KIND)
+    found: LiveReplica = held.following("table", KIND)
     with found.snapshot({}, 10):
         pass
     thread = threading.Thread(target=lambda: found.wait_for(lambda _: False, 1.5))

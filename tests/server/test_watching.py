@@ -27,8 +27,8 @@ from tidegate.runtime.topics.manifests import Manifests
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
 from tidegate.server import app_follower as watching
 from tidegate.server import slot_status as slots_seen
-from tidegate.server.app_follower import Watching
-from tidegate.server.slot_status import SlotsSeen
+from tidegate.server.app_follower import AppFollowers
+from tidegate.server.slot_status import SlotStatuses
 from tidegate.types import Offset, TopicPartition
 
 CLOCK = SystemClock()
@@ -234,7 +234,7 @@ def test_a_control_topic_is_read_again_when_something_was_written_to_it(
 
 
 def test_a_slot_goes_through_its_states() -> None:
-    seen = SlotsSeen()
+    seen = SlotStatuses()
 
     def state(at: float) -> str:
         return seen.slots[0].state(at)
@@ -262,7 +262,7 @@ def test_a_follower_goes_on_when_its_topics_are_made_again(
 ) -> None:
     monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.01)
     manifest = run.manifest
-    with closing(Watching(log, CLOCK)) as held:
+    with closing(AppFollowers(log, CLOCK)) as held:
         publish(log, numbers(0))
         assert held.seen(manifest).seen.slots.keys() == {0}
         log.delete("gated-status")
@@ -295,7 +295,7 @@ def test_a_status_topic_that_comes_later_is_read(
 ) -> None:
     monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
     log.delete("gated-status")
-    with closing(Watching(log, CLOCK)) as held:
+    with closing(AppFollowers(log, CLOCK)) as held:
         assert held.seen(run.manifest).seen.slots == {}
         log.create(status_topic("gated"))
         publish(log, numbers(0))
@@ -323,7 +323,7 @@ def test_followers_that_are_used_go_on_however_many_apps_there_are(
 ) -> None:
     monkeypatch.setattr(watching, "MOST", 2)
     manifests = [manifest_of(log, number) for number in range(5)]
-    with closing(Watching(log, CLOCK)) as held:
+    with closing(AppFollowers(log, CLOCK)) as held:
         for manifest in manifests[:4]:
             held.seen(manifest)
         before = threads()
@@ -345,7 +345,7 @@ def test_of_too_many_followers_the_least_recently_used_ends(
 ) -> None:
     monkeypatch.setattr(watching, "MOST", 2)
     monkeypatch.setattr(watching, "UNUSED_SECONDS", 0.0)
-    with closing(Watching(log, CLOCK)) as held:
+    with closing(AppFollowers(log, CLOCK)) as held:
         for number in range(3):
             assert held.seen(manifest_of(log, number)).plan.epoch == 0
         assert followers() == {"app1", "app2"}

@@ -26,7 +26,7 @@ from tests.simulator.model_writer import ModelWriter
 from tidegate.clock import Clock
 from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import Headers, ReadRow
 from tidegate.log.topic import POLICY, TopicInfo, TopicSpec
@@ -73,8 +73,8 @@ class ModelLog:
         """Nobody looks."""
 
     @property
-    def place(self) -> LogPlace:
-        return LogPlace("sqlite://")
+    def place(self) -> LogLocation:
+        return LogLocation("sqlite://")
 
     def check(self) -> None:
         """It is always there."""

@@ -14,7 +14,7 @@ from tidegate.runtime.driver.start import Run
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.merge import Merge
-from tidegate.runtime.task.source_positions import Standing
+from tidegate.runtime.task.source_positions import SourcePositions
 from tidegate.types import TopicPartition
 
 Patch = pytest.MonkeyPatch
@@ -31,16 +31,16 @@ def tokens_without_the_attempt(patch: Patch) -> None:
 
 
 def positions_beyond_what_waits_in_memory(patch: Patch) -> None:
-    def wrong(self: Standing, merge: Merge) -> dict[TopicPartition, int]:
+    def wrong(self: SourcePositions, merge: Merge) -> dict[TopicPartition, int]:
         for partition, taken in self.next.items():
             self.next[partition] = max(taken, merge.read_to(partition))
         return self.next
 
-    patch.setattr(Standing, "stepped_over", wrong)
+    patch.setattr(SourcePositions, "stepped_over", wrong)
 
 
 def stream_time_not_restored(patch: Patch) -> None:
-    patch.setattr(Standing, "stream_time", property(lambda _: -1))
+    patch.setattr(SourcePositions, "stream_time", property(lambda _: -1))
 
 
 def outputs_of_failed_records_stay(patch: Patch) -> None:

@@ -10,7 +10,7 @@ from tests.simulator.program import APP
 from tests.simulator.watched import TaggedWriter, WatchedState
 
 from tidegate.errors import TidegateError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.runtime.slot.job import open_slot
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.task import StreamTask
@@ -34,7 +34,7 @@ _OF_A_JOB: dict[str, Any] = {
     "app": "",
     "settings": {},
     "fingerprint": "",
-    "log": LogPlace("sqlite://"),
+    "log": LogLocation("sqlite://"),
     "folder": "",
     "state_dir": "",
     "commit_interval_ms": 100,

@@ -29,7 +29,7 @@ from tests.simulator.watched import TAGS, WatchedRun, WatchedState
 
 from tidegate.clock import ManualClock
 from tidegate.errors import FencedError, TidegateError
-from tidegate.gate.formats import State, Wish
+from tidegate.gate.formats import RequestedStatus, State
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.start import prepare
@@ -260,7 +260,7 @@ class World:
         """Pause or resume a key at the gate."""
         assert self.truth.gate is not None
         (self.truth.gate.pause if state == "PAUSED" else self.truth.gate.resume)(key)
-        row = Row(key.encode(), msgspec.json.encode(Wish(state)), self.clock.now())
+        row = Row(key.encode(), msgspec.json.encode(RequestedStatus(state)), self.clock.now())
         self.log.append(TopicPartition(STATUS, partition), to_batch([row]))
 
     def compact(self, topic: str) -> None:

@@ -23,7 +23,7 @@ import pytest
 
 from tidegate import LogError, TableTopic, Topic, connect
 from tidegate.log.faultpoints import installed
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
@@ -61,7 +61,7 @@ with installed(stop):
 class Call:
     """One `write_topic` call without Spark: a topic of its own, attempts of its one task, and its end."""
 
-    def __init__(self, place: LogPlace) -> None:
+    def __init__(self, place: LogLocation) -> None:
         self.owner = uuid.uuid4().hex
         self.topic = Topic(f"t{self.owner}", str, partitions=2)
         self.text = shipped(self.topic, place).as_text()
@@ -123,14 +123,14 @@ class Stalled:
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Call:
-    return Call(LogPlace(f"sqlite:///{tmp_path}/log.db"))
+    return Call(LogLocation(f"sqlite:///{tmp_path}/log.db"))
 
 
 @pytest.fixture(params=["sqlite", "kafka"])
 def call(request: pytest.FixtureRequest, tmp_path: Path) -> Call:
     if request.param == "sqlite":
-        return Call(LogPlace(f"sqlite:///{tmp_path}/log.db"))
-    return Call(LogPlace(request.getfixturevalue("kafka").url))
+        return Call(LogLocation(f"sqlite:///{tmp_path}/log.db"))
+    return Call(LogLocation(request.getfixturevalue("kafka").url))
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -230,7 +230,7 @@ def test_no_transaction_is_open_while_spark_computes(call: Call) -> None:
 
 def test_the_log_has_all_rows_before_the_mark_is_appended(kafka: Any) -> None:
     """Others wait for the mark's transaction, so it is not held open while rows are sent."""
-    call = Call(LogPlace(kafka.url, kafka={"producer": {"linger.ms": 5000}}))
+    call = Call(LogLocation(kafka.url, kafka={"producer": {"linger.ms": 5000}}))
     taken: dict[str, int] = {}
 
     def look(point: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.log.records import READ_SCHEMA, rows_of
-from tidegate.state.replay_buffer import Gathered
+from tidegate.state.replay_buffer import ReplayBuffer
 
 KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"b", b"\xff" * 600])
 VALUES = st.none() | st.binary(max_size=3)
@@ -28,7 +28,7 @@ def batch(first: int, rows: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
 @given(st.lists(st.lists(st.tuples(KEYS, VALUES), max_size=20), min_size=1, max_size=4))
 def test_the_last_words_are_the_fold(parts: list[list[tuple[bytes, bytes | None]]]) -> None:
     """Deletes are words too: they must reach a store that held the row before."""
-    gathered = Gathered()
+    gathered = ReplayBuffer()
     expected: dict[bytes, bytes | None] = {}
     behind = 7
     for rows in parts:

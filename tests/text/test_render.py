@@ -16,7 +16,7 @@ from tidegate.cli.records import Look, line, record
 from tidegate.errors import SerdeError
 from tidegate.log.records import ReadRow
 from tidegate.serde.plain import PLAIN
-from tidegate.text.render import Kind, as_json, printable, printable_json, shown, when
+from tidegate.text.render import ValueKind, as_json, printable, printable_json, shown, when
 from tidegate.types import TopicPartition
 
 PARTITION = TopicPartition("t", 2)
@@ -47,8 +47,8 @@ def test_the_view_of_any_bytes_is_one_printable_line(data: bytes) -> None:
     assert len(text) < 3_000
 
 
-@given(any_bytes, st.sampled_from(Kind))
-def test_a_named_type_shows_a_printable_line_or_an_error_by_name(data: bytes, kind: Kind) -> None:
+@given(any_bytes, st.sampled_from(ValueKind))
+def test_a_named_type_shows_a_printable_line_or_an_error_by_name(data: bytes, kind: ValueKind) -> None:
     try:
         assert shown(data, kind).isprintable()
         as_json(data, kind)
@@ -57,7 +57,7 @@ def test_a_named_type_shows_a_printable_line_or_an_error_by_name(data: bytes, ki
     else:
         refused = ""
     assert refused in ("", "undecodable")
-    if kind is Kind.BYTES or (kind is Kind.STR and not _is_binary(data)):
+    if kind is ValueKind.BYTES or (kind is ValueKind.STR and not _is_binary(data)):
         assert not refused
 
 
@@ -83,7 +83,7 @@ def test_escaped_json_is_the_same_json(text: str) -> None:
 
 @given(any_bytes)
 def test_bytes_named_as_bytes_come_whole(data: bytes) -> None:
-    assert base64.b64decode(as_json(data, Kind.BYTES)["base64"]) == data
+    assert base64.b64decode(as_json(data, ValueKind.BYTES)["base64"]) == data
 
 
 def _is_binary(data: bytes) -> bool:
@@ -129,18 +129,18 @@ def test_bytes_are_shown_as_what_they_most_likely_are(data: bytes, text: str | N
 @pytest.mark.parametrize(
     ("kind", "data", "text", "value"),
     [
-        (Kind.STR, b'{"a": 1}', '{"a": 1}', '{"a": 1}'),
-        (Kind.INT, PLAIN[int].encode(2**62), str(2**62), 2**62),
-        (Kind.FLOAT, PLAIN[float].encode(1 / 3), "0.3333333333333333", 1 / 3),
-        (Kind.FLOAT, PLAIN[float].encode(float("nan")), "nan", "NaN"),
-        (Kind.FLOAT, PLAIN[float].encode(float("-inf")), "-inf", "-Infinity"),
-        (Kind.BOOL, b"\x01", "true", True),
-        (Kind.BYTES, b"ada", "0x616461 (3 bytes)", {"base64": "YWRh"}),
-        (Kind.JSON, b'"ada"', '"ada"', "ada"),
-        (Kind.JSON, b" 5 ", "5", 5),
+        (ValueKind.STR, b'{"a": 1}', '{"a": 1}', '{"a": 1}'),
+        (ValueKind.INT, PLAIN[int].encode(2**62), str(2**62), 2**62),
+        (ValueKind.FLOAT, PLAIN[float].encode(1 / 3), "0.3333333333333333", 1 / 3),
+        (ValueKind.FLOAT, PLAIN[float].encode(float("nan")), "nan", "NaN"),
+        (ValueKind.FLOAT, PLAIN[float].encode(float("-inf")), "-inf", "-Infinity"),
+        (ValueKind.BOOL, b"\x01", "true", True),
+        (ValueKind.BYTES, b"ada", "0x616461 (3 bytes)", {"base64": "YWRh"}),
+        (ValueKind.JSON, b'"ada"', '"ada"', "ada"),
+        (ValueKind.JSON, b" 5 ", "5", 5),
     ],
 )
-def test_a_named_type_is_shown_as_that(kind: Kind, data: bytes, text: str, value: Any) -> None:
+def test_a_named_type_is_shown_as_that(kind: ValueKind, data: bytes, text: str, value: Any) -> None:
     assert shown(data, kind) == text
     assert json.loads(msgspec.json.encode(as_json(data, kind))) == value
 
@@ -172,7 +172,7 @@ def test_what_is_missing_is_said_to_be_missing() -> None:
 
 def test_a_wrong_type_is_told_with_the_place_and_the_option() -> None:
     row = ReadRow(7, 0, b"key", b"value", ())
-    for look, option in ((Look(Kind.INT, None), "--key-type"), (Look(None, Kind.INT), "--type")):
+    for look, option in ((Look(ValueKind.INT, None), "--key-type"), (Look(None, ValueKind.INT), "--type")):
         for view in (line, record):
             with pytest.raises(SerdeError) as error:
                 view(PARTITION, row, look)

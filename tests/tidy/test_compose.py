@@ -19,7 +19,7 @@ from tidegate import App, Topic
 from tidegate.cli.main import app as commands
 from tidegate.config.config import Config, load_config
 from tidegate.load import load_app
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers
 from tidegate.testing.broker.config import text
 from tidegate.testing.broker.jars import POM
@@ -97,7 +97,7 @@ def test_nothing_listens_beyond_this_machine(stack: dict[str, Any]) -> None:
 def test_the_settings_inside_name_the_services(stack: dict[str, Any], config: Config) -> None:
     services, settings = stack["services"], broker_settings(stack)
     advertised = dict(one.split("://") for one in settings["advertised.listeners"].split(","))
-    assert kafka_servers(LogPlace.of(config).url) == advertised["INSIDE"]
+    assert kafka_servers(LogLocation.of(config).url) == advertised["INSIDE"]
     assert advertised["INSIDE"].startswith("kafka:")
     assert advertised["INSIDE"] in services["kafka"]["healthcheck"]["test"]
     host, port = advertised["OUTSIDE"].split(":")

@@ -10,9 +10,9 @@ from contextlib import closing
 from tidegate.app import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
-from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience, SlotOverview, State
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.stage import Stage
@@ -59,9 +59,9 @@ class Plain:
     def __init__(self, app: App, name: str, config: Config, slots: int) -> None:
         self._name = name
         self._config = config
-        self._log = open_log(LogPlace.of(config))
+        self._log = open_log(LogLocation.of(config))
         run = prepare(app, self._log, SystemClock(), partitions=config.partitions, create_sources=False)
-        means = Means(run, self._log, Processes(slots), self._order, SystemClock(), Patience())
+        means = DriverResources(run, self._log, Processes(slots), self._order, SystemClock(), Patience())
         self._coordinator = Coordinator(means, slots)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -72,7 +72,7 @@ class Plain:
         return self._coordinator.state
 
     @property
-    def view(self) -> View:
+    def view(self) -> SlotOverview:
         return self._coordinator.view
 
     def stop(self) -> None:
@@ -100,7 +100,7 @@ class Plain:
             app_id=claim.app,
             settings=config.settings,
             fingerprint=fingerprint(self._name),
-            log=LogPlace.of(config),
+            log=LogLocation.of(config),
             folder=str(config.folder),
             state_dir=config.state_dir,
             epoch=claim.epoch,

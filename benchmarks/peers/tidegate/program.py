@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from benchmarks.peers.tidegate.plain import Plain
 from tidegate.config.config import Config, load_config
 from tidegate.load import load_app
-from tidegate.runtime.driver.coordinator import State, View
+from tidegate.runtime.driver.coordinator import SlotOverview, State
 
 LOOK_SECONDS = 0.05
 
@@ -28,7 +28,7 @@ class AtWork(Protocol):
     @property
     def state(self) -> State: ...
     @property
-    def view(self) -> View: ...
+    def view(self) -> SlotOverview: ...
     def stop(self) -> None: ...
     def wait(self, seconds: float | None = None) -> bool: ...
 

@@ -15,7 +15,7 @@ from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers, open_log
 
 FREE_BYTES = 1 << 30
@@ -106,7 +106,7 @@ def _disk(config: Config) -> str:
 
 def _log(config: Config) -> str:
     try:
-        log = open_log(LogPlace.of(config), create=False)
+        log = open_log(LogLocation.of(config), create=False)
     except TidegateError as error:
         if error.code == "no-log":
             return "none yet: it is made when it is first written"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tidegate.cli.doctor_kafka import NotLookedAt
 from tidegate.config.config import Config
 from tidegate.errors import LogError, TidegateError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import Report
@@ -22,7 +22,7 @@ LONG_SECONDS = 60.0
 def upkeep(config: Config) -> str:
     """How the last round of retention, compaction and sweeping went."""
     try:
-        log = open_log(LogPlace.of(config), create=False)
+        log = open_log(LogLocation.of(config), create=False)
     except TidegateError as error:
         if error.code == "no-log":
             return NO_ROUND

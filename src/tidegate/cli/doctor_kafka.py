@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tidegate.cli.apps import loaded
 from tidegate.config.config import Config
 from tidegate.log import names
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers
 from tidegate.log.positions import CONFIG
 from tidegate.log.topic import TopicSpec
@@ -64,7 +64,7 @@ def _clock(_: Config) -> str:
 def _opened(config: Config) -> Iterator[KafkaLog]:
     from tidegate.log.kafka.log import KafkaLog
 
-    place = LogPlace.of(config)
+    place = LogLocation.of(config)
     with closing(KafkaLog(kafka_servers(place.url) or "", place.kafka)) as log:
         yield log
 

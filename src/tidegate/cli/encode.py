@@ -16,7 +16,7 @@ from tidegate.log.names import check_header
 from tidegate.log.records import Headers, Row
 from tidegate.serde.protocol import unencodable
 from tidegate.text.parse import checked_json, from_text
-from tidegate.text.render import PLAIN_KINDS, Kind
+from tidegate.text.render import PLAIN_KINDS, ValueKind
 
 _NULL = msgspec.Raw(b"null")
 
@@ -36,7 +36,9 @@ class JsonLine(msgspec.Struct, forbid_unknown_fields=True):
 _lines = msgspec.json.Decoder(JsonLine)
 
 
-def from_json_line(line: bytes, key_kind: Kind | None, value_kind: Kind | None, now: int) -> Outgoing:
+def from_json_line(
+    line: bytes, key_kind: ValueKind | None, value_kind: ValueKind | None, now: int
+) -> Outgoing:
     """A record from an object on one line. null is no key, and as a value a tombstone."""
     try:
         parsed = _lines.decode(line)
@@ -51,11 +53,11 @@ def from_json_line(line: bytes, key_kind: Kind | None, value_kind: Kind | None, 
     return Outgoing(Row(key, value, timestamp, _headers(parsed.headers)), parsed.partition)
 
 
-def _from_json(raw: msgspec.Raw, kind: Kind | None) -> bytes | None:
+def _from_json(raw: msgspec.Raw, kind: ValueKind | None) -> bytes | None:
     text = bytes(raw)
     if text == b"null":
         return None
-    if kind is Kind.JSON:
+    if kind is ValueKind.JSON:
         return checked_json(text)
     value = msgspec.json.decode(text)
     if isinstance(value, dict) and value.keys() == {"base64"}:
@@ -64,7 +66,7 @@ def _from_json(raw: msgspec.Raw, kind: Kind | None) -> bytes | None:
         return from_text(value.encode("utf-8", "surrogatepass"), kind)
     if kind is None:
         return text
-    if kind is Kind.BYTES or isinstance(value, dict | list):
+    if kind is ValueKind.BYTES or isinstance(value, dict | list):
         raise unencodable(kind, "JSON has another type there", "name the type that it has, or none")
     return PLAIN_KINDS[kind].encode(value)
 

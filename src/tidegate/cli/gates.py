@@ -18,11 +18,11 @@ from tidegate.errors import ConfigError
 from tidegate.gate.commands import Commanded
 from tidegate.gate.formats import EVERYONE, InForce
 from tidegate.gate.key_kinds import key_kind
-from tidegate.gate.query import Gate, KeyState
+from tidegate.gate.query import GateQuery, KeyState
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import manifests
 from tidegate.text.parse import from_text
-from tidegate.text.render import Kind, printable, when
+from tidegate.text.render import ValueKind, printable, when
 
 app = typer.Typer(help="Gates of the apps on the log.", no_args_is_help=True)
 
@@ -54,7 +54,7 @@ def pause(
     """Hold the events of a key from now on."""
     end = None if lasts is None else SystemClock().now() + round(lasts * 1000)
 
-    def wish(found: Gate, asked: bytes) -> Commanded:
+    def wish(found: GateQuery, asked: bytes) -> Commanded:
         said: dict[str, Any] = {"actor": actor or _me(), "reason": reason, "expires_at": end}
         commander = found.commander
         return commander.pause_everyone(**said) if asked == EVERYONE else commander.pause(asked, **said)
@@ -76,7 +76,7 @@ def resume(
 ) -> None:
     """Let go what waits for a key, in its order, and then what comes."""
 
-    def wish(found: Gate, asked: bytes) -> Commanded:
+    def wish(found: GateQuery, asked: bytes) -> Commanded:
         said = {"actor": actor or _me(), "reason": reason}
         commander = found.commander
         return commander.resume_everyone(**said) if asked == EVERYONE else commander.resume(asked, **said)
@@ -200,7 +200,7 @@ def history(
 class _Target:
     """Whose events a command is about: those of a key, or of the whole gate."""
 
-    def __init__(self, gate: str, key: str | None, kind: Kind | None, *, everyone: bool) -> None:
+    def __init__(self, gate: str, key: str | None, kind: ValueKind | None, *, everyone: bool) -> None:
         if key is None and not everyone:
             raise ConfigError("no-key", "the command names no key", "give a KEY, or --everyone for all keys")
         if key is not None and everyone:
@@ -211,12 +211,12 @@ class _Target:
         self._key = key
         self._kind = kind
 
-    def asked(self, found: Gate) -> bytes:
+    def asked(self, found: GateQuery) -> bytes:
         """The key, as the bytes that it has at this gate."""
         return EVERYONE if self._key is None else _bytes(found, self._key, self._kind)
 
 
-def _bytes(gate: Gate, key: str, kind: Kind | None) -> bytes:
+def _bytes(gate: GateQuery, key: str, kind: ValueKind | None) -> bytes:
     return from_text(os.fsencode(key), key_kind(gate.entry, kind))
 
 
@@ -239,13 +239,15 @@ def _command(
         say(f"{done} ", (who, "bold"), f" at {found.app}/{found.name}: {applied}")
 
 
-def _gates(log: Log) -> list[Gate]:
+def _gates(log: Log) -> list[GateQuery]:
     return [
-        Gate(log, manifest, name, SystemClock()) for manifest in manifests(log) for name in manifest.gates
+        GateQuery(log, manifest, name, SystemClock())
+        for manifest in manifests(log)
+        for name in manifest.gates
     ]
 
 
-def _found(log: Log, gate: str) -> Gate:
+def _found(log: Log, gate: str) -> GateQuery:
     """The one gate of this name."""
     gates = _gates(log)
     fitting = [one for one in gates if gate in (one.name, f"{one.app}/{one.name}")]
@@ -258,7 +260,7 @@ def _found(log: Log, gate: str) -> Gate:
     return fitting[0]
 
 
-def _summary(gate: Gate) -> dict[str, Any]:
+def _summary(gate: GateQuery) -> dict[str, Any]:
     totals = gate.totals()
     return {
         "app": gate.app,

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from tidegate.config.config import Config, load_config
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.protocol import Log
-from tidegate.text.render import Kind
+from tidegate.text.render import ValueKind
 
 JSON_KEY = "tidegate.json"
 MOST = 1_000_000_000
@@ -31,13 +31,17 @@ LogUrl = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON.", callback=_remember, is_eager=True, show_default=False)
 ]
-ValueType = Annotated[Kind | None, typer.Option("--type", help="What the values are.", show_default=False)]
-KeyType = Annotated[Kind | None, typer.Option("--key-type", help="What the keys are.", show_default=False)]
+ValueType = Annotated[
+    ValueKind | None, typer.Option("--type", help="What the values are.", show_default=False)
+]
+KeyType = Annotated[
+    ValueKind | None, typer.Option("--key-type", help="What the keys are.", show_default=False)
+]
 
 
 @contextmanager
 def opened(url: str | None, *, create: bool = False) -> Iterator[tuple[Log, Config]]:
     """The log that a command works on, closed when it is done. Only `create=True` makes a file."""
     config = load_config({"log": url})
-    with closing(open_log(LogPlace.of(config), create=create)) as log:
+    with closing(open_log(LogLocation.of(config), create=create)) as log:
         yield log, config

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tidegate.errors import SerdeError
 from tidegate.log.records import ReadRow
-from tidegate.text.render import Kind, as_json, printable, shown, when
+from tidegate.text.render import ValueKind, as_json, printable, shown, when
 from tidegate.types import TopicPartition
 
 T = TypeVar("T")
@@ -18,8 +18,8 @@ T = TypeVar("T")
 class Look(NamedTuple):
     """What the keys and values of a topic were said to be."""
 
-    key: Kind | None = None
-    value: Kind | None = None
+    key: ValueKind | None = None
+    value: ValueKind | None = None
 
 
 def line(partition: TopicPartition, row: ReadRow, look: Look) -> Text:
@@ -50,7 +50,7 @@ def record(partition: TopicPartition, row: ReadRow, look: Look) -> dict[str, Any
 
 def _cell(
     data: bytes | None,
-    kind: Kind | None,
+    kind: ValueKind | None,
     option: str,
     partition: TopicPartition,
     row: ReadRow,

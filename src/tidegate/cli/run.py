@@ -16,11 +16,11 @@ import typer
 from tidegate.app import App
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import note, say_json
-from tidegate.cli.run_screen import RunView
+from tidegate.cli.run_screen import RunScreen
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.runtime.driver.check_registry import check_registry
 from tidegate.runtime.driver.first_start import check_first_start
@@ -77,7 +77,7 @@ def _check(app: App, config: Config) -> None:
     topology = app.build()
     use_registry(config.registry)
     check_registry(topology)
-    with closing(open_log(LogPlace.of(config), create=False)) as log:
+    with closing(open_log(LogLocation.of(config), create=False)) as log:
         check_sources(log, topology)
         known = check_first_start(log, topology)
         if known is not None:
@@ -94,7 +94,7 @@ def _run(
         raise ConfigError(
             "no-pyspark", f"Spark is not installed: {error}", "pip install tidegate[spark]"
         ) from None
-    view = RunView(app.id, json=json)
+    view = RunScreen(app.id, json=json)
     view.say("starting Spark")
     session, slots = start_session(app.id, spark, slots, stages=bool(app.build().stages()))
     try:

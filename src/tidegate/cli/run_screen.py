@@ -14,12 +14,12 @@ from rich.text import Text
 from tidegate.cli.output import note, say_json
 
 if TYPE_CHECKING:
-    from tidegate.runtime.driver.slot_overview import View
+    from tidegate.runtime.driver.slot_overview import SlotOverview
 
 WAITING = "waiting for the log"
 
 
-class RunView:
+class RunScreen:
     """On a terminal a table that renews itself; else, and with --json, a line when the state changes."""
 
     def __init__(self, app: str, *, json: bool) -> None:
@@ -30,7 +30,7 @@ class RunView:
         self._state = ""
         self._warned = 0
 
-    def __enter__(self) -> RunView:
+    def __enter__(self) -> RunScreen:
         if self._terminal:
             self._live.start()
         return self
@@ -45,7 +45,7 @@ class RunView:
         if not self._json:
             note(f"{self._app}: {text}")
 
-    def show(self, state: str, view: View) -> None:
+    def show(self, state: str, view: SlotOverview) -> None:
         for warning in list(view.warnings)[self._warned :]:
             self._warned += 1
             self.say(f"[{warning.code}] {warning.message}  Do: {warning.hint}")
@@ -60,20 +60,20 @@ class RunView:
             self._tell(state, view)
         self._state = state
 
-    def ended(self, state: str, view: View) -> None:
+    def ended(self, state: str, view: SlotOverview) -> None:
         self.say(f"{state}; {view.records:,} records, {view.restarts} restarts of slots")
 
     @property
     def _terminal(self) -> bool:
         return self._console.is_terminal and not self._json
 
-    def _tell(self, state: str, view: View) -> None:
+    def _tell(self, state: str, view: SlotOverview) -> None:
         if self._json:
             say_json({"app": self._app, "state": state, "slots": len(view.landings)})
         else:
             note(f"{self._app}: {state}, {len(view.landings)} slots")
 
-    def _table(self, state: str, view: View) -> Group:
+    def _table(self, state: str, view: SlotOverview) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in ("slot", "host", "tasks", "records/s", "records", "lag", "skipped"):
             table.add_column(Text(heading, "dim"), justify="left" if heading in ("slot", "host") else "right")

@@ -17,7 +17,7 @@ from tidegate.errors import ConfigError, LogError, SerdeError, TidegateError
 from tidegate.log.records import Row
 from tidegate.log.topic import TopicInfo
 from tidegate.text.parse import from_text
-from tidegate.text.render import Kind
+from tidegate.text.render import ValueKind
 
 CHUNK_BYTES = 1 << 20
 
@@ -92,7 +92,10 @@ def _check_usage(
 
 
 def _given(
-    info: TopicInfo, key: str | None, values: list[str] | None, kinds: tuple[Kind | None, Kind | None]
+    info: TopicInfo,
+    key: str | None,
+    values: list[str] | None,
+    kinds: tuple[ValueKind | None, ValueKind | None],
 ) -> list[Outgoing]:
     now = SystemClock().now()
     key_bytes = None if key is None else _argument(key, kinds[0], "KEY")
@@ -103,7 +106,7 @@ def _given(
     return [Outgoing(Row(key_bytes, value, now)) for value in encoded]
 
 
-def _argument(text: str, kind: Kind | None, name: str) -> bytes:
+def _argument(text: str, kind: ValueKind | None, name: str) -> bytes:
     try:
         return from_text(text.encode("utf-8", "surrogateescape"), kind)
     except SerdeError as error:
@@ -126,7 +129,7 @@ class _Lines:
         info: TopicInfo,
         key: str | None,
         separator: bytes | None,
-        kinds: tuple[Kind | None, Kind | None],
+        kinds: tuple[ValueKind | None, ValueKind | None],
         input_format: Input,
     ) -> None:
         self._info = info
@@ -142,7 +145,7 @@ class _Lines:
             outgoing = from_json_line(line, self._key_kind, self._value_kind, now)
             _check_value(self._info, outgoing.row.value)
             return outgoing
-        if self._value_kind is not Kind.BYTES:
+        if self._value_kind is not ValueKind.BYTES:
             line = line.removesuffix(b"\r")
         key = self._key
         if self._separator is not None:

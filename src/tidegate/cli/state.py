@@ -19,12 +19,12 @@ from tidegate.state.inspect import Found, find_folders, rows_of
 from tidegate.state.inspect import opened as opened_folder
 from tidegate.state.keys import Bound
 from tidegate.text.parse import from_text
-from tidegate.text.render import Kind, as_json, shown, when
+from tidegate.text.render import ValueKind, as_json, shown, when
 
 app = typer.Typer(help="State stores on this host, as committed to disk.", no_args_is_help=True)
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="The store.")]
-PLAIN_NAMES = {kind.value: kind for kind in Kind}
+PLAIN_NAMES = {kind.value: kind for kind in ValueKind}
 
 Shown = tuple[Found, str, bytes, bytes]
 """A row: where it was found, its store, key and value."""
@@ -140,7 +140,9 @@ def _scan(
         return [(found, store, row, value) for row, value in islice(rows, limit)]
 
 
-def _print_rows(rows: list[Shown], key_type: Kind | None, value_type: Kind | None, *, json: bool) -> None:
+def _print_rows(
+    rows: list[Shown], key_type: ValueKind | None, value_type: ValueKind | None, *, json: bool
+) -> None:
     for found, store, row, value in rows:
         facts = found.metadata.stores[store]
         layout = LAYOUTS[facts.kind]
@@ -169,7 +171,7 @@ def _times(kind: str, row: bytes, value: bytes) -> dict[str, int]:
     return {}
 
 
-def _plain(serde: str) -> Kind | None:
+def _plain(serde: str) -> ValueKind | None:
     """The kind to show when the user names none: what the store itself said, where that is a plain type."""
     return PLAIN_NAMES.get(serde)
 

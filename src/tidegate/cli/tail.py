@@ -12,7 +12,7 @@ from tidegate.cli.output import note, say, say_json
 from tidegate.cli.records import Look, line, record
 from tidegate.errors import LogError
 from tidegate.log.ensure import check_topic
-from tidegate.log.merged import Placed, Span, follow, read_merged
+from tidegate.log.merged import LocatedRow, ReadRange, follow, read_merged
 from tidegate.log.route import partitions_of
 from tidegate.log.table import table_rows
 from tidegate.types import Offset, TopicPartition
@@ -49,7 +49,7 @@ def tail(
         ends = opened_log.ends(chosen)
         shown = 0
         if from_start:
-            spans = {part: Span(info.starts[part.partition], ends[part]) for part in chosen}
+            spans = {part: ReadRange(info.starts[part.partition], ends[part]) for part in chosen}
             for placed in read_merged(opened_log, spans):
                 _show(placed, look, as_json=as_json)
                 shown += 1
@@ -87,7 +87,7 @@ def rows(
         note(f"{len(listed) - limit:,} more rows")
 
 
-def _show(placed: Placed, look: Look, *, as_json: bool) -> None:
+def _show(placed: LocatedRow, look: Look, *, as_json: bool) -> None:
     if as_json:
         say_json(record(*placed, look))
     else:

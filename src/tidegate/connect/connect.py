@@ -31,7 +31,7 @@ def connect(
     """
     # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
     from tidegate.connect.connection import Connection
-    from tidegate.log.location import LogPlace
+    from tidegate.log.location import LogLocation
     from tidegate.log.open import open_log
     from tidegate.serde.registry_settings import use_registry
 
@@ -40,11 +40,11 @@ def connect(
     if config.registry:
         use_registry(config.registry)
     if isinstance(log, str):
-        opened = open_log(LogPlace.of(config, log), clock=clock)
+        opened = open_log(LogLocation.of(config, log), clock=clock)
     elif log is not None:
         return Connection(_open(log), partitions=config.partitions, clock=clock, owned=False)
     else:
-        opened = open_log(LogPlace.of(config), clock=clock)
+        opened = open_log(LogLocation.of(config), clock=clock)
     return Connection(opened, partitions=config.partitions, clock=clock)
 
 

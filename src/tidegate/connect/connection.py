@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
 from tidegate.clock import Clock, SystemClock
-from tidegate.connect.typed_records import Moment, as_millis, decoded, encoded
+from tidegate.connect.typed_records import TimeLike, as_millis, decoded, encoded
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic
-from tidegate.log.merged import Span, follow, read_merged
+from tidegate.log.merged import ReadRange, follow, read_merged
 from tidegate.log.protocol import Log
 from tidegate.log.records import Headers, to_batch
 from tidegate.log.route import Router, partitions_of
@@ -60,7 +60,7 @@ class Connection:
         topic: Topic[K, V],
         key: K | None,
         *values: V,
-        timestamp: Moment | None = None,
+        timestamp: TimeLike | None = None,
         headers: Headers = (),
         partition: int | None = None,
     ) -> Sent: ...
@@ -70,7 +70,7 @@ class Connection:
         topic: TableTopic[K, V],
         key: K,
         *values: V | None,
-        timestamp: Moment | None = None,
+        timestamp: TimeLike | None = None,
         headers: Headers = (),
         partition: int | None = None,
     ) -> Sent: ...
@@ -79,7 +79,7 @@ class Connection:
         topic: Topic[Any, Any] | TableTopic[Any, Any],
         key: Any,
         *values: Any,
-        timestamp: Moment | None = None,
+        timestamp: TimeLike | None = None,
         headers: Headers = (),
         partition: int | None = None,
     ) -> Sent:
@@ -115,7 +115,7 @@ class Connection:
         partition: int | None = None,
         start: int | None = None,
         end: int | None = None,
-        since: Moment | None = None,
+        since: TimeLike | None = None,
         limit: int | None = None,
     ) -> Iterator[Record[K, V]]: ...
     @overload
@@ -126,7 +126,7 @@ class Connection:
         partition: int | None = None,
         start: int | None = None,
         end: int | None = None,
-        since: Moment | None = None,
+        since: TimeLike | None = None,
         limit: int | None = None,
     ) -> Iterator[Record[K, V | None]]: ...
     def read(
@@ -136,7 +136,7 @@ class Connection:
         partition: int | None = None,
         start: int | None = None,
         end: int | None = None,
-        since: Moment | None = None,
+        since: TimeLike | None = None,
         limit: int | None = None,
     ) -> Iterator[Record[Any, Any]]:
         """The records that are committed now, up to `limit` of them.
@@ -158,7 +158,7 @@ class Connection:
         topic: Topic[K, V],
         *,
         partition: int | None = None,
-        since: Moment | None = None,
+        since: TimeLike | None = None,
         timeout: float | None = None,
     ) -> Iterator[Record[K, V]]: ...
     @overload
@@ -167,7 +167,7 @@ class Connection:
         topic: TableTopic[K, V],
         *,
         partition: int | None = None,
-        since: Moment | None = None,
+        since: TimeLike | None = None,
         timeout: float | None = None,
     ) -> Iterator[Record[K, V | None]]: ...
     def tail(
@@ -175,7 +175,7 @@ class Connection:
         topic: Topic[Any, Any] | TableTopic[Any, Any],
         *,
         partition: int | None = None,
-        since: Moment | None = None,
+        since: TimeLike | None = None,
         timeout: float | None = None,
     ) -> Iterator[Record[Any, Any]]:
         """The records that are committed from now on, as they come, without end.
@@ -230,8 +230,8 @@ class Connection:
         partition: int | None,
         start: int | None,
         end: int | None,
-        since: Moment | None,
-    ) -> dict[TopicPartition, Span]:
+        since: TimeLike | None,
+    ) -> dict[TopicPartition, ReadRange]:
         """What a read is bound to, settled when it is called."""
         info = self._log.describe(topic)
         partitions = partitions_of(info) if partition is None else [_partition_of(info, partition)]
@@ -244,7 +244,7 @@ class Connection:
         if start is not None and since is not None:
             raise ConfigError("start-and-since", "start and since both say where to begin", "give one")
         ends = self._log.ends(partitions)
-        spans: dict[TopicPartition, Span] = {}
+        spans: dict[TopicPartition, ReadRange] = {}
         for found in partitions:
             begin = info.starts[found.partition] if start is None else start
             late = 0 if since is None else as_millis(since)
@@ -257,13 +257,13 @@ class Connection:
                     f"asked for was {begin}",
                     "history below the start was cut; leave start out to begin there",
                 )
-            spans[found] = Span(begin, ends[found] if end is None else min(end, ends[found]), late)
+            spans[found] = ReadRange(begin, ends[found] if end is None else min(end, ends[found]), late)
         return spans
 
     def _records(
         self,
         topic: Topic[Any, Any] | TableTopic[Any, Any],
-        spans: dict[TopicPartition, Span],
+        spans: dict[TopicPartition, ReadRange],
         limit: int | None = None,
     ) -> Generator[Record[Any, Any]]:
         if limit == 0:
@@ -277,7 +277,7 @@ class Connection:
     def _live(
         self,
         topic: Topic[Any, Any] | TableTopic[Any, Any],
-        spans: dict[TopicPartition, Span],
+        spans: dict[TopicPartition, ReadRange],
         timeout: float | None,
         *,
         history: bool,

@@ -12,7 +12,7 @@ from tidegate.record import Record
 from tidegate.topics import TableTopic, Topic
 from tidegate.types import TopicPartition
 
-Moment = int | datetime
+TimeLike = int | datetime
 """Milliseconds since 1970, or a datetime with a time zone."""
 
 MAX_CALL_BYTES = 1 << 30
@@ -21,7 +21,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _NULL_HINT = "declare a TableTopic if None means that the row is gone"
 
 
-def as_millis(moment: Moment) -> int:
+def as_millis(moment: TimeLike) -> int:
     """A moment as milliseconds since 1970; `ConfigError` `bad-timestamp` for what is none."""
     if isinstance(moment, datetime) and moment.utcoffset() is not None:
         moment = (moment - _EPOCH) // _MILLISECOND

@@ -9,36 +9,40 @@ from typing import Any
 from tidegate.dsl.location import here
 from tidegate.state.builder import StoreBuilder
 from tidegate.topics import TableTopic, TopicBase
-from tidegate.topology.node import Kind, Node, mistake
+from tidegate.topology.node import Node, NodeKind, mistake
 
 _RECORDS = "map_records(function) gets the whole Record: key, value, timestamp and headers"
 _BEFORE = "put what it needs into the value first: map_records(function) gets key, value and timestamp"
 _TABLE = "functions of a table get the value only: add the key to the value before it is aggregated"
 
-_TAKES: dict[tuple[Kind, str], tuple[str, int, str]] = {
-    (Kind.MAP, "function"): ("the value", 1, _RECORDS),
-    (Kind.FLAT_MAP, "function"): ("the value", 1, _BEFORE),
-    (Kind.FILTER, "function"): ("the value", 1, _BEFORE),
-    (Kind.PEEK, "function"): ("the value", 1, _RECORDS),
-    (Kind.SELECT_KEY, "function"): ("the value", 1, _BEFORE),
-    (Kind.MAP_RECORDS, "function"): ("the Record", 1, "read record.key, record.value and record.timestamp"),
-    (Kind.BRANCH, "predicate"): ("the value", 1, _BEFORE),
-    (Kind.AGGREGATE, "initial"): (
+_TAKES: dict[tuple[NodeKind, str], tuple[str, int, str]] = {
+    (NodeKind.MAP, "function"): ("the value", 1, _RECORDS),
+    (NodeKind.FLAT_MAP, "function"): ("the value", 1, _BEFORE),
+    (NodeKind.FILTER, "function"): ("the value", 1, _BEFORE),
+    (NodeKind.PEEK, "function"): ("the value", 1, _RECORDS),
+    (NodeKind.SELECT_KEY, "function"): ("the value", 1, _BEFORE),
+    (NodeKind.MAP_RECORDS, "function"): (
+        "the Record",
+        1,
+        "read record.key, record.value and record.timestamp",
+    ),
+    (NodeKind.BRANCH, "predicate"): ("the value", 1, _BEFORE),
+    (NodeKind.AGGREGATE, "initial"): (
         "nothing",
         0,
         "pass a class such as Totals, or a function without parameters",
     ),
-    (Kind.AGGREGATE, "add"): ("the total so far and the value", 2, _BEFORE),
-    (Kind.AGGREGATE, "reduce"): ("two values", 2, _BEFORE),
-    (Kind.AGGREGATE, "number"): ("the value", 1, _BEFORE),
-    (Kind.JOIN, "function"): ("the value and the table's row", 2, _BEFORE),
-    (Kind.TABLE_MAP, "function"): ("the value", 1, _TABLE),
-    (Kind.TABLE_FILTER, "function"): ("the value", 1, _TABLE),
-    (Kind.TABLE_JOIN, "function"): ("the two rows", 2, _TABLE),
-    (Kind.TABLE_GROUP, "function"): ("the value", 1, _TABLE),
-    (Kind.TABLE_AGGREGATE, "initial"): ("nothing", 0, "pass a class, or a function without parameters"),
-    (Kind.TABLE_AGGREGATE, "add"): ("the total so far and the row", 2, _TABLE),
-    (Kind.TABLE_AGGREGATE, "subtract"): ("the total so far and the row", 2, _TABLE),
+    (NodeKind.AGGREGATE, "add"): ("the total so far and the value", 2, _BEFORE),
+    (NodeKind.AGGREGATE, "reduce"): ("two values", 2, _BEFORE),
+    (NodeKind.AGGREGATE, "number"): ("the value", 1, _BEFORE),
+    (NodeKind.JOIN, "function"): ("the value and the table's row", 2, _BEFORE),
+    (NodeKind.TABLE_MAP, "function"): ("the value", 1, _TABLE),
+    (NodeKind.TABLE_FILTER, "function"): ("the value", 1, _TABLE),
+    (NodeKind.TABLE_JOIN, "function"): ("the two rows", 2, _TABLE),
+    (NodeKind.TABLE_GROUP, "function"): ("the value", 1, _TABLE),
+    (NodeKind.TABLE_AGGREGATE, "initial"): ("nothing", 0, "pass a class, or a function without parameters"),
+    (NodeKind.TABLE_AGGREGATE, "add"): ("the total so far and the row", 2, _TABLE),
+    (NodeKind.TABLE_AGGREGATE, "subtract"): ("the total so far and the row", 2, _TABLE),
 }
 """With what each function is called, how many arguments that is, and what to do who needs more."""
 
@@ -56,7 +60,7 @@ def check_functions(node: Node) -> None:
             raise mistake("wrong-parameters", node, message, hint)
 
 
-def check_topic(kind: Kind, topic: object, usage: str, *, rows: bool = False) -> None:
+def check_topic(kind: NodeKind, topic: object, usage: str, *, rows: bool = False) -> None:
     """Refuse what is no declared topic; with `rows`, also a topic of events."""
     if isinstance(topic, TableTopic if rows else TopicBase):
         return
@@ -73,7 +77,7 @@ def check_topic(kind: Kind, topic: object, usage: str, *, rows: bool = False) ->
     raise mistake("not-a-topic", Node(-1, kind, (), here()), message, hint)
 
 
-def check_operand(code: str, kind: Kind, other: object, wanted: type, hint: str) -> None:
+def check_operand(code: str, kind: NodeKind, other: object, wanted: type, hint: str) -> None:
     """Refuse to join or merge with something else than a table or stream of an app."""
     if not isinstance(other, wanted):
         what = f"it takes a {wanted.__name__}, and {other!r} is a {type(other).__name__}"

@@ -16,13 +16,13 @@ from tidegate.serde.declared import type_name
 from tidegate.state.builder import StoreBuilder
 from tidegate.stores import of_table
 from tidegate.topics import TopicBase
-from tidegate.topology.node import Kind, Node, OnError, mistake
+from tidegate.topology.node import Node, NodeKind, OnError, mistake
 
 MAKE_IT_KNOWN = "annotate the function that makes it, in a step before: def name(...) -> Order"
 OR_VALUE = "pass a class or an annotated function, or value=Totals"
 
 
-class Plan:
+class Draft:
     """The nodes so far. Streams and tables add to it; each step only refers to earlier ones."""
 
     def __init__(self, app: str) -> None:
@@ -32,7 +32,7 @@ class Plan:
 
     def add(
         self,
-        kind: Kind,
+        kind: NodeKind,
         parents: Sequence[int] = (),
         *,
         name: str = "",
@@ -86,7 +86,7 @@ class Plan:
             "use group_by(name, function) in place of select_key, or repartition(name) before it",
         )
 
-    def serde(self, node_kind: Kind, name: str, what: str, declared: Any, hint: str) -> Serde[Any]:
+    def serde(self, node_kind: NodeKind, name: str, what: str, declared: Any, hint: str) -> Serde[Any]:
         """The serde of a type that must be written, or an error at the user's line. `hint` is for a type that
         is unknown."""
         probe = Node(-1, node_kind, (), here(), name)
@@ -102,7 +102,7 @@ class Plan:
             raise mistake(cause.code, probe, f"{what}, but {cause.message}", cause.hint or hint) from cause
 
     def store_of(
-        self, node_kind: Kind, store: str | StoreBuilder[Any], key: Any, value: Any, hint: str
+        self, node_kind: NodeKind, store: str | StoreBuilder[Any], key: Any, value: Any, hint: str
     ) -> StoreBuilder[Any]:
         """The store of an aggregate: the builder that is given, or one of this name."""
         if isinstance(store, StoreBuilder):

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tidegate.dsl.draft import Plan
+from tidegate.dsl.draft import Draft
 from tidegate.dsl.location import here
 from tidegate.errors import ConfigError
 from tidegate.gate.buffer import stores_of
 from tidegate.log import names
 from tidegate.log.names import check_name
 from tidegate.topics import TableTopic, Topic, TopicBase
-from tidegate.topology.node import Kind, Node, OnError, mistake
+from tidegate.topology.node import Node, NodeKind, OnError, mistake
 
 OnFull = Literal["hold", "dead-letter"]
 
 _LENIENT = {"message.timestamp.after.max.ms": str(2**63 - 1), "max.message.bytes": str(2 << 20)}
 """A key may be as long as an event usually is."""
 _FOR_GOOD = {"retention.ms": "-1", **_LENIENT}
-_AS_READ = (Kind.SOURCE, Kind.MERGE, Kind.FILTER, Kind.PEEK, Kind.BRANCH, Kind.REPARTITION, Kind.ADMITTED)
+_AS_READ = (
+    NodeKind.SOURCE,
+    NodeKind.MERGE,
+    NodeKind.FILTER,
+    NodeKind.PEEK,
+    NodeKind.BRANCH,
+    NodeKind.REPARTITION,
+    NodeKind.ADMITTED,
+)
 """Steps that hand on a record as it was read."""
 
 
@@ -58,19 +66,19 @@ class GateOptions:
                 raise mistake(cause.code, node, cause.message, cause.hint) from cause
 
 
-def add_gate(plan: Plan, parent: int, name: str, key: Any, value: Any, options: GateOptions) -> Node:
+def add_gate(plan: Draft, parent: int, name: str, key: Any, value: Any, options: GateOptions) -> Node:
     """The gate, what it reads and writes, and the node behind it, where a new subtopology begins."""
-    options.check(Node(-1, Kind.GATE, (parent,), here(), name))
+    options.check(Node(-1, NodeKind.GATE, (parent,), here(), name))
     topics = {what: given or names.gate(plan.app, name, what) for what, given in options.topics.items()}
     status: TableTopic[bytes, bytes] = TableTopic(topics["status"], bytes, key=bytes, config=_LENIENT)
     trigger: Topic[bytes, bytes] = Topic(topics["trigger"], bytes, key=bytes, config=_LENIENT)
     audit: Topic[bytes, bytes] = Topic(topics["audit"], bytes, key=bytes, config=_FOR_GOOD)
     commands = [
-        plan.add(Kind.GATE_STATUS, topic=status, gate=name),
-        plan.add(Kind.GATE_TRIGGER, topic=trigger, gate=name),
+        plan.add(NodeKind.GATE_STATUS, topic=status, gate=name),
+        plan.add(NodeKind.GATE_TRIGGER, topic=trigger, gate=name),
     ]
     gate = plan.add(
-        Kind.GATE,
+        NodeKind.GATE,
         [parent, *(node.id for node in commands)],
         name=name,
         stores=stores_of(name),
@@ -82,10 +90,10 @@ def add_gate(plan: Plan, parent: int, name: str, key: Any, value: Any, options: 
         on_full=options.on_full,
         drain_chunk=options.drain_chunk,
     )
-    plan.add(Kind.SINK, [gate.id], topic=audit, gate=name)
+    plan.add(NodeKind.SINK, [gate.id], topic=audit, gate=name)
     timed = _timed_by(plan, parent) if gate.options["unchanged"] else None
     return plan.add(
-        Kind.ADMITTED,
+        NodeKind.ADMITTED,
         [gate.id],
         name=f"{name}-admitted",
         key=key,
@@ -96,17 +104,17 @@ def add_gate(plan: Plan, parent: int, name: str, key: Any, value: Any, options: 
     )
 
 
-def _above(plan: Plan, number: int) -> list[Node]:
+def _above(plan: Draft, number: int) -> list[Node]:
     """The node and all that it comes from, as far as records come as they were read."""
     node = plan.nodes[number]
     if node.kind not in _AS_READ:
         return [node]
-    if node.kind in (Kind.SOURCE, Kind.REPARTITION, Kind.ADMITTED):
+    if node.kind in (NodeKind.SOURCE, NodeKind.REPARTITION, NodeKind.ADMITTED):
         return [node]
     return [node, *(one for parent in node.parents for one in _above(plan, parent))]
 
 
-def _is_as_read(plan: Plan, number: int) -> bool:
+def _is_as_read(plan: Draft, number: int) -> bool:
     above = _above(plan, number)
     timed = {_event_time(node) for node in above}
     return all(node.kind in _AS_READ for node in above) and len(timed - {None}) <= 1
@@ -117,13 +125,13 @@ def _event_time(node: Node) -> TopicBase[Any, Any] | None:
     return topic if topic is not None and topic.timestamp is not None else None
 
 
-def _timed_by(plan: Plan, number: int) -> TopicBase[Any, Any] | None:
+def _timed_by(plan: Draft, number: int) -> TopicBase[Any, Any] | None:
     return next((topic for node in _above(plan, number) if (topic := _event_time(node)) is not None), None)
 
 
-def _policy_above(plan: Plan, number: int) -> OnError | None:
+def _policy_above(plan: Draft, number: int) -> OnError | None:
     """What happens to an event that fails behind the gate is what its source says."""
     node = plan.nodes[number]
-    while node.kind not in (Kind.SOURCE, Kind.ADMITTED, Kind.REPARTITION) and node.parents:
+    while node.kind not in (NodeKind.SOURCE, NodeKind.ADMITTED, NodeKind.REPARTITION) and node.parents:
         node = plan.nodes[node.parents[0]]
     return node.on_error

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 import pyarrow as pa
 
 from tidegate.dsl.checks import check_operand, check_topic
-from tidegate.dsl.draft import MAKE_IT_KNOWN, OR_VALUE, Plan
+from tidegate.dsl.draft import MAKE_IT_KNOWN, OR_VALUE, Draft
 from tidegate.dsl.gate import GateOptions, OnFull, add_gate
 from tidegate.dsl.keys import selected_key
 from tidegate.dsl.location import here
@@ -19,7 +19,7 @@ from tidegate.record import Record
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import Kind, Node, OnError
+from tidegate.topology.node import Node, NodeKind, OnError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -39,7 +39,7 @@ class Stream(Generic[K, V]):
     processed again, with others in a batch, and its value is shared by the branches of a stream. Only the
     state of aggregates is guarded against that."""
 
-    def __init__(self, plan: Plan, node: int, key: Any, value: Any, *, rekeyed: bool = False) -> None:
+    def __init__(self, plan: Draft, node: int, key: Any, value: Any, *, rekeyed: bool = False) -> None:
         self._plan = plan
         self._node = node
         self._key = key
@@ -51,27 +51,27 @@ class Stream(Generic[K, V]):
     def map(self, function: Callable[[V], R]) -> Stream[K, R]:
         """Another value for each record; the key stays. A function that needs the key or the time goes to
         `map_records`."""
-        node = self._plan.add(Kind.MAP, [self._node], functions={"function": function})
+        node = self._plan.add(NodeKind.MAP, [self._node], functions={"function": function})
         return Stream(self._plan, node.id, self._key, returned_by(function), rekeyed=self._rekeyed)
 
     def flat_map(self, function: Callable[[V], Iterable[R]]) -> Stream[K, R]:
         """Any number of values for each record; the key stays."""
-        node = self._plan.add(Kind.FLAT_MAP, [self._node], functions={"function": function})
+        node = self._plan.add(NodeKind.FLAT_MAP, [self._node], functions={"function": function})
         value = elements_of(returned_by(function))
         return Stream(self._plan, node.id, self._key, value, rekeyed=self._rekeyed)
 
     def filter(self, predicate: Callable[[V], bool]) -> Stream[K, V]:
         """Only records whose value passes. Where the predicate needs the key or the time, `map_records` puts
         them into the value first."""
-        return self._same(Kind.FILTER, predicate)
+        return self._same(NodeKind.FILTER, predicate)
 
     def peek(self, function: Callable[[V], object]) -> Stream[K, V]:
         """Look at each value on its way, once or more often: after a crash a record may come again."""
-        return self._same(Kind.PEEK, function)
+        return self._same(NodeKind.PEEK, function)
 
     def map_records(self, function: Callable[[Record[K, V]], Record[K2, V2]]) -> Stream[K2, V2]:
         """Another record for each: key, value, headers and timestamp are open."""
-        node = self._plan.add(Kind.MAP_RECORDS, [self._node], functions={"function": function})
+        node = self._plan.add(NodeKind.MAP_RECORDS, [self._node], functions={"function": function})
         key, value = filled(returned_by(function), Record)
         return Stream(self._plan, node.id, key, value, rekeyed=True)
 
@@ -79,16 +79,18 @@ class Stream(Generic[K, V]):
         self, function: Callable[[V], K2], *, key: type[K2] | Serde[K2] | None = None
     ) -> Stream[K2, V]:
         """Another key for each record. State needs `group_by` or `repartition`: the records do not move."""
-        node = self._plan.add(Kind.SELECT_KEY, [self._node], functions={"function": function})
+        node = self._plan.add(NodeKind.SELECT_KEY, [self._node], functions={"function": function})
         selected = selected_key(function, self._value, key)
         return Stream(self._plan, node.id, selected, self._value, rekeyed=True)
 
     def merge(self, *others: Stream[K, V]) -> Stream[K, V]:
         """The records of several streams as one."""
         for other in others:
-            check_operand("not-a-stream", Kind.MERGE, other, Stream, "merge with a stream: app.stream(TOPIC)")
+            check_operand(
+                "not-a-stream", NodeKind.MERGE, other, Stream, "merge with a stream: app.stream(TOPIC)"
+            )
         streams = [self, *others]
-        node = self._plan.add(Kind.MERGE, [stream._node for stream in streams])
+        node = self._plan.add(NodeKind.MERGE, [stream._node for stream in streams])
         if any(stream._plan is not self._plan for stream in streams):
             raise self._plan.refused(
                 "other-app", node, "a stream of another app is merged", "merge streams of one app"
@@ -113,7 +115,7 @@ class Stream(Generic[K, V]):
             f"predicate {label}": one
             for label, one in zip(labels, (*predicates, *named.values()), strict=True)
         }
-        first = self._plan.add(Kind.BRANCH, [self._node], functions=roles)
+        first = self._plan.add(NodeKind.BRANCH, [self._node], functions=roles)
         if (predicates and named) or "rest" in named:
             raise self._plan.refused(
                 "bad-branch",
@@ -121,7 +123,7 @@ class Stream(Generic[K, V]):
                 "predicates are given with and without names, or one is called rest",
                 'name all of them or none; "rest" is the stream of what no predicate takes',
             )
-        picks = [self._plan.add(Kind.BRANCH, [first.id], pick=number) for number in range(len(roles) + 1)]
+        picks = [self._plan.add(NodeKind.BRANCH, [first.id], pick=number) for number in range(len(roles) + 1)]
         streams = [
             Stream[K, V](self._plan, pick.id, self._key, self._value, rekeyed=self._rekeyed) for pick in picks
         ]
@@ -135,12 +137,12 @@ class Stream(Generic[K, V]):
         plan = self._plan
         what, makes = "the batch must hold it as bytes", MAKE_IT_KNOWN
         node = plan.add(
-            Kind.MAP_BATCHES,
+            NodeKind.MAP_BATCHES,
             [self._node],
             functions={"function": function},
-            key=plan.serde(Kind.MAP_BATCHES, "", what, self._key, makes),
-            value=plan.serde(Kind.MAP_BATCHES, "", what, value, "pass the class of the values as value="),
-            before=plan.serde(Kind.MAP_BATCHES, "", what, self._value, makes),
+            key=plan.serde(NodeKind.MAP_BATCHES, "", what, self._key, makes),
+            value=plan.serde(NodeKind.MAP_BATCHES, "", what, value, "pass the class of the values as value="),
+            before=plan.serde(NodeKind.MAP_BATCHES, "", what, self._value, makes),
         )
         return Stream(self._plan, node.id, self._key, value, rekeyed=True)
 
@@ -173,11 +175,13 @@ class Stream(Generic[K, V]):
     def _through(self, name: str, partitions: int | None = None) -> Node:
         """An internal topic behind this stream."""
         key, value = (
-            self._plan.serde(Kind.REPARTITION, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN)
+            self._plan.serde(
+                NodeKind.REPARTITION, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN
+            )
             for part, kind in (("key", self._key), ("value", self._value))
         )
         return self._plan.add(
-            Kind.REPARTITION, [self._node], name=name, key=key, value=value, partitions=partitions
+            NodeKind.REPARTITION, [self._node], name=name, key=key, value=value, partitions=partitions
         )
 
     @overload
@@ -206,11 +210,11 @@ class Stream(Generic[K, V]):
         before = self._through(f"{name}-input")
         kinds = (self._key if key is None else key, self._value if value is None else value)
         key_serde, value_serde = (
-            self._plan.serde(Kind.FRAME, name, f"the topic must write its {part}", kind, f"pass {part}=")
+            self._plan.serde(NodeKind.FRAME, name, f"the topic must write its {part}", kind, f"pass {part}=")
             for part, kind in zip(("key", "value"), kinds, strict=True)
         )
         node = self._plan.add(
-            Kind.FRAME,
+            NodeKind.FRAME,
             [before.id],
             name=name,
             functions={"function": function},
@@ -293,7 +297,12 @@ class Stream(Generic[K, V]):
     ) -> Stream[Any, Any]:
         """User code with stores and timers: a function of a record and a context, or a `Processor` class."""
         node = self._plan.add(
-            Kind.PROCESS, [self._node], name=name, functions={"step": step}, stores=stores, on_error=on_error
+            NodeKind.PROCESS,
+            [self._node],
+            name=name,
+            functions={"step": step},
+            stores=stores,
+            on_error=on_error,
         )
         context = arguments_of(step, 2 if isinstance(step, type) else 1, Context)
         key, value = context or (UNKNOWN, UNKNOWN)
@@ -320,14 +329,14 @@ class Stream(Generic[K, V]):
         """
         plan = self._plan
         key, value = (
-            plan.serde(Kind.GATE, name, f"the gate must write its {part}", kind, MAKE_IT_KNOWN)
+            plan.serde(NodeKind.GATE, name, f"the gate must write its {part}", kind, MAKE_IT_KNOWN)
             for part, kind in (("key", self._key), ("value", self._value))
         )
         topics = {"status": status, "trigger": trigger, "admitted": admitted, "audit": audit}
         options = GateOptions(max_held, on_full, drain_chunk, topics)
         if self._rekeyed:
             raise plan.misplaced(
-                Node(-1, Kind.GATE, (self._node,), here(), name),
+                Node(-1, NodeKind.GATE, (self._node,), here(), name),
                 "events of one key may lie in several partitions",
             )
         behind = add_gate(plan, self._node, name, key, value, options)
@@ -339,12 +348,12 @@ class Stream(Generic[K, V]):
     def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None: ...
     def to(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> None:
         """Write to a topic: the topic says whether it holds history or rows. Rows may be deleted: None."""
-        check_topic(Kind.SINK, topic, ".to")
-        self._plan.add(Kind.SINK, [self._node], topic=topic)
+        check_topic(NodeKind.SINK, topic, ".to")
+        self._plan.add(NodeKind.SINK, [self._node], topic=topic)
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _same(self, kind: Kind, function: Callable[[V], object]) -> Stream[K, V]:
+    def _same(self, kind: NodeKind, function: Callable[[V], object]) -> Stream[K, V]:
         node = self._plan.add(kind, [self._node], functions={"function": function})
         return Stream(self._plan, node.id, self._key, self._value, rekeyed=self._rekeyed)
 
@@ -357,9 +366,9 @@ class Stream(Generic[K, V]):
         built_in: str,
         hint: str = "",
     ) -> Table[K, Any]:
-        builder = self._plan.store_of(Kind.AGGREGATE, store, self._key, value, hint)
+        builder = self._plan.store_of(NodeKind.AGGREGATE, store, self._key, value, hint)
         node = self._plan.add(
-            Kind.AGGREGATE,
+            NodeKind.AGGREGATE,
             [self._node],
             name=builder.name,
             functions=functions,
@@ -371,9 +380,9 @@ class Stream(Generic[K, V]):
         return Table(self._plan, node.id, self._key, value)
 
     def _join(self, table: Table[K, T], function: Callable[..., R], *, left: bool) -> Stream[K, R]:
-        check_operand("not-a-table", Kind.JOIN, table, Table, "join with a table: app.table(TABLE_TOPIC)")
+        check_operand("not-a-table", NodeKind.JOIN, table, Table, "join with a table: app.table(TABLE_TOPIC)")
         node = self._plan.add(
-            Kind.JOIN, [self._node, table._node], functions={"function": function}, left=left
+            NodeKind.JOIN, [self._node, table._node], functions={"function": function}, left=left
         )
         if table._plan is not self._plan:
             raise self._plan.refused(

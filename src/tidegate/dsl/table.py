@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from tidegate.dsl.checks import check_operand, check_topic
-from tidegate.dsl.draft import MAKE_IT_KNOWN, OR_VALUE, Plan
+from tidegate.dsl.draft import MAKE_IT_KNOWN, OR_VALUE, Draft
 from tidegate.dsl.keys import selected_key
 from tidegate.dsl.types_of import UNKNOWN, returned_by
 from tidegate.serde import Serde
 from tidegate.state.builder import StoreBuilder
 from tidegate.topics import TableTopic
-from tidegate.topology.node import Kind
+from tidegate.topology.node import NodeKind
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -27,7 +27,7 @@ N = TypeVar("N", int, float)
 class Table(Generic[K, V]):
     """Rows of key K and value V. A change goes on with the value that it replaces."""
 
-    def __init__(self, plan: Plan, node: int, key: Any, value: Any) -> None:
+    def __init__(self, plan: Draft, node: int, key: Any, value: Any) -> None:
         self._plan = plan
         self._node = node
         self._key = key
@@ -35,12 +35,12 @@ class Table(Generic[K, V]):
 
     def map(self, function: Callable[[V], R]) -> Table[K, R]:
         """Another value for each row."""
-        node = self._plan.add(Kind.TABLE_MAP, [self._node], functions={"function": function})
+        node = self._plan.add(NodeKind.TABLE_MAP, [self._node], functions={"function": function})
         return Table(self._plan, node.id, self._key, returned_by(function))
 
     def filter(self, predicate: Callable[[V], bool]) -> Table[K, V]:
         """Only rows that pass; one that no longer does is deleted."""
-        node = self._plan.add(Kind.TABLE_FILTER, [self._node], functions={"function": predicate})
+        node = self._plan.add(NodeKind.TABLE_FILTER, [self._node], functions={"function": predicate})
         return Table(self._plan, node.id, self._key, self._value)
 
     def join(self, other: Table[K, T], function: Callable[[V, T], R]) -> Table[K, R]:
@@ -72,11 +72,13 @@ class Table(Generic[K, V]):
         `key=int`, or the function's annotation does."""
         declared = selected_key(function, self._value, key)
         key_serde, value_serde = (
-            self._plan.serde(Kind.TABLE_GROUP, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN)
+            self._plan.serde(
+                NodeKind.TABLE_GROUP, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN
+            )
             for part, kind in (("key", declared), ("value", self._value))
         )
         node = self._plan.add(
-            Kind.TABLE_GROUP,
+            NodeKind.TABLE_GROUP,
             [self._node],
             name=name,
             functions={"function": function},
@@ -88,15 +90,15 @@ class Table(Generic[K, V]):
 
     def to(self, topic: TableTopic[K, V]) -> None:
         """Write the rows to a table topic; a deleted row is a tombstone."""
-        check_topic(Kind.TABLE_SINK, topic, ".to", rows=True)
-        self._plan.add(Kind.TABLE_SINK, [self._node], topic=topic)
+        check_topic(NodeKind.TABLE_SINK, topic, ".to", rows=True)
+        self._plan.add(NodeKind.TABLE_SINK, [self._node], topic=topic)
 
     def _join(self, other: Table[K, T], function: Callable[..., R], *, left: bool) -> Table[K, R]:
         check_operand(
-            "not-a-table", Kind.TABLE_JOIN, other, Table, "join with a table: app.table(TABLE_TOPIC)"
+            "not-a-table", NodeKind.TABLE_JOIN, other, Table, "join with a table: app.table(TABLE_TOPIC)"
         )
         parents = [self._node, other._node]
-        node = self._plan.add(Kind.TABLE_JOIN, parents, functions={"function": function}, left=left)
+        node = self._plan.add(NodeKind.TABLE_JOIN, parents, functions={"function": function}, left=left)
         if other._plan is not self._plan:
             raise self._plan.refused(
                 "other-app", node, "a table of another app is joined", "join tables of one app"
@@ -107,7 +109,7 @@ class Table(Generic[K, V]):
 class GroupedTable(Generic[K, V]):
     """Rows under another key. A changed or deleted row takes its old value back from where it was counted."""
 
-    def __init__(self, plan: Plan, node: int, key: Any, value: Any) -> None:
+    def __init__(self, plan: Draft, node: int, key: Any, value: Any) -> None:
         self._plan = plan
         self._node = node
         self._key = key
@@ -158,9 +160,9 @@ class GroupedTable(Generic[K, V]):
         **options: Any,
     ) -> Table[K, Any]:
         plan = self._plan
-        builder = plan.store_of(Kind.TABLE_AGGREGATE, store, self._key, value, hint)
+        builder = plan.store_of(NodeKind.TABLE_AGGREGATE, store, self._key, value, hint)
         node = plan.add(
-            Kind.TABLE_AGGREGATE,
+            NodeKind.TABLE_AGGREGATE,
             [self._node],
             name=builder.name,
             functions=functions,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.gate.task_gates import Gate
+from tidegate.gate.task_gates import TaskGate
 from tidegate.log.records import APPEND_SCHEMA
 from tidegate.runtime.batches.columns import Columns, Keys
 from tidegate.runtime.batches.whole_batches import BatchInWork
@@ -20,7 +20,7 @@ from tidegate.types import TopicPartition
 class GateBatches:
     """For a task whose only source feeds nothing but one gate."""
 
-    def __init__(self, gate: Gate, sender: Sender) -> None:
+    def __init__(self, gate: TaskGate, sender: Sender) -> None:
         self._gate = gate
         self._sender = sender
 

@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
-from tidegate.gate.formats import EVERYONE, LONGEST_TEXT, Wish
+from tidegate.gate.formats import EVERYONE, LONGEST_TEXT, RequestedStatus
 from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
@@ -49,7 +49,7 @@ class Commander:
 
     def resume(self, key: bytes, *, actor: str = "", reason: str = "") -> Commanded:
         """What waits for this key goes out first, then what comes."""
-        return self._write(key, Wish("ACTIVE", actor, reason))
+        return self._write(key, RequestedStatus("ACTIVE", actor, reason))
 
     def pause_everyone(
         self, *, actor: str = "", reason: str = "", expires_at: int | None = None
@@ -59,13 +59,13 @@ class Commander:
 
     def resume_everyone(self, *, actor: str = "", reason: str = "") -> Commanded:
         """Ends the pause of everyone; a key that was paused on its own stays so."""
-        return self._write_everywhere(Wish("ACTIVE", actor, reason))
+        return self._write_everywhere(RequestedStatus("ACTIVE", actor, reason))
 
     def partition_of(self, key: bytes) -> int:
         """Where the key's events and wishes lie."""
         return partition_for(key, self._gate.partitions)
 
-    def _pausing(self, actor: str, reason: str, expires_at: int | None) -> Wish:
+    def _pausing(self, actor: str, reason: str, expires_at: int | None) -> RequestedStatus:
         if expires_at is not None and expires_at <= self._clock.now():
             raise ConfigError("bad-expiry", "the pause would be over already", "give a time to come")
         if expires_at is not None and expires_at > LATEST_TIMESTAMP:
@@ -74,20 +74,20 @@ class Commander:
                 "the pause would end after the year 9999",
                 "leave the end out: it lasts until resumed",
             )
-        return Wish("PAUSED", actor, reason, expires_at)
+        return RequestedStatus("PAUSED", actor, reason, expires_at)
 
-    def _write_everywhere(self, wish: Wish) -> Commanded:
+    def _write_everywhere(self, wish: RequestedStatus) -> Commanded:
         epochs = {number: self._append(number, EVERYONE, wish) for number in range(self._gate.partitions)}
         return Commanded(epochs)
 
-    def _write(self, key: bytes, wish: Wish) -> Commanded:
+    def _write(self, key: bytes, wish: RequestedStatus) -> Commanded:
         if key == EVERYONE:
             raise ConfigError("bad-key", "this key stands for everyone", "pause the whole gate instead")
         check_key(key)
         number = self.partition_of(key)
         return Commanded({number: self._append(number, key, wish)})
 
-    def _append(self, number: int, key: bytes, wish: Wish) -> int:
+    def _append(self, number: int, key: bytes, wish: RequestedStatus) -> int:
         if len(wish.actor) > LONGEST_TEXT or len(wish.reason) > LONGEST_TEXT:
             raise ConfigError(
                 "too-long", "the actor or the reason is too long", f"use {LONGEST_TEXT} letters"

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from tidegate.gate.formats import InForce, Trigger, Wish
+from tidegate.gate.formats import InForce, RequestedStatus, Trigger
 
 REMEMBERED = 64
 """Epochs of a key, before the one in force."""
@@ -57,10 +57,10 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Wished:
+class StatusRequested:
     """A record of the status topic."""
 
-    wish: Wish
+    wish: RequestedStatus
     epoch: int
 
 
@@ -78,13 +78,13 @@ class Tick:
     """Time has passed."""
 
 
-def decide(known: Known, comes: Event | Wished | Triggered | Tick, now: int) -> Outcome | InForce:
+def decide(known: Known, comes: Event | StatusRequested | Triggered | Tick, now: int) -> Outcome | InForce:
     """What happens."""
     own = known.own
     match comes:
         case Event():
             return Outcome.WAITS if known.buffered or is_held(known, now) else Outcome.PASSES
-        case Wished(wish, epoch):
+        case StatusRequested(wish, epoch):
             if own is not None and own.epoch >= epoch:
                 return Outcome.STALE
             earlier = () if own is None else (*own.earlier, own.epoch)[-REMEMBERED:]

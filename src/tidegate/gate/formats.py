@@ -27,7 +27,7 @@ Millis = Annotated[int, msgspec.Meta(ge=0, le=LATEST_TIMESTAMP)]
 Epoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
+class RequestedStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of the status topic: how a key should be. Its offset is its epoch."""
 
     state: State
@@ -141,10 +141,10 @@ class Audit(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
-T = TypeVar("T", Wish, Trigger)
+T = TypeVar("T", RequestedStatus, Trigger)
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Wish, Trigger)
+    kind: msgspec.json.Decoder(kind) for kind in (RequestedStatus, Trigger)
 }
 
 

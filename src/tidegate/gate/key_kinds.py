@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tidegate.errors import ConfigError
-from tidegate.text.render import Kind
+from tidegate.text.render import ValueKind
 from tidegate.topology.manifest import GateEntry
 
-_KINDS = {kind.value: kind for kind in Kind}
-_TEXT = {Kind.STR, Kind.BYTES}
+_KINDS = {kind.value: kind for kind in ValueKind}
+_TEXT = {ValueKind.STR, ValueKind.BYTES}
 
 
-def key_kind(entry: GateEntry, asked: Kind | None) -> Kind | None:
+def key_kind(entry: GateEntry, asked: ValueKind | None) -> ValueKind | None:
     """The kind that was asked for, or that of the gate's keys; None where that is no plain type.
 
     ConfigError `other-key-type` where no key of the gate can be of the kind. Bytes are always possible.
@@ -18,7 +18,7 @@ def key_kind(entry: GateEntry, asked: Kind | None) -> Kind | None:
     own = _KINDS.get(entry.key)
     if asked is None:
         return own
-    if own is None or asked in (own, Kind.BYTES) or {own, asked} <= _TEXT:
+    if own is None or asked in (own, ValueKind.BYTES) or {own, asked} <= _TEXT:
         return asked
     raise ConfigError(
         "other-key-type",

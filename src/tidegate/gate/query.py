@@ -67,7 +67,7 @@ class Changelogs:
         return cls(*(_changelog(manifest, f"{gate}-{what}") for what in ("status", "held", "index")))
 
 
-class Gate:
+class GateQuery:
     """One gate of an app, by its manifest, as of the moment at which it was made."""
 
     def __init__(

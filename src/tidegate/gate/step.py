@@ -12,8 +12,18 @@ import msgspec
 from tidegate.errors import LogError, SerdeError, TidegateError
 from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
-from tidegate.gate.decide import Event, Known, Outcome, Tick, Triggered, Wished, decide, is_held
-from tidegate.gate.formats import EVERYONE, TOTALS, Audit, Held, InForce, Totals, Trigger, Wish, decode
+from tidegate.gate.decide import Event, Known, Outcome, StatusRequested, Tick, Triggered, decide, is_held
+from tidegate.gate.formats import (
+    EVERYONE,
+    TOTALS,
+    Audit,
+    Held,
+    InForce,
+    RequestedStatus,
+    Totals,
+    Trigger,
+    decode,
+)
 from tidegate.log.partitioner import partition_for
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
@@ -144,9 +154,9 @@ class GateStep:
         if raw.key is None:
             raise SerdeError("null-key", "a wish without a key", "the key says which events are meant")
         self._check(raw.key, raw.partition)
-        wish = Wish("ACTIVE") if raw.value is None else decode(Wish, raw.value)
+        wish = RequestedStatus("ACTIVE") if raw.value is None else decode(RequestedStatus, raw.value)
         own = self._status.get(raw.key)
-        found = decide(Known(own), Wished(wish, raw.offset), self._host.now())
+        found = decide(Known(own), StatusRequested(wish, raw.offset), self._host.now())
         self._follow(raw.key, found)
 
     def trigger(self, raw: RawRecord, read: int, ask_end: Callable[[], int]) -> bool:

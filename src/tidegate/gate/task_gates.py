@@ -13,14 +13,14 @@ from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.step import R
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.task.merge import Merge, RawRecord
-from tidegate.runtime.task.on_error import in_our_words
+from tidegate.runtime.task.on_error import translated_errors
 from tidegate.runtime.task.source import own_headers
 from tidegate.runtime.topics.status import GateNumbers
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import GateEntry
-from tidegate.topology.node import Kind, Node
+from tidegate.topology.node import Node, NodeKind
 from tidegate.types import TopicPartition
 
 _BAD = {"bad-command", "bad-epoch", "bad-key", "null-key", "wrong-partition"}
@@ -74,7 +74,7 @@ class _Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class TaskGate:
     """A gate, and where its commands come from."""
 
     step: GateStep
@@ -83,7 +83,7 @@ class Gate:
     trigger: TopicPartition
 
 
-class Gates:
+class TaskGates:
     """Of one task, in the order of the topology."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Gates:
         self._generation = generation
         self._task = task
         self._sender = sender
-        self.all: list[Gate] = []
+        self.all: list[TaskGate] = []
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -107,14 +107,14 @@ class Gates:
     def handler(self, node: Node) -> Handler:
         """What a gate does with an event."""
         children = self._topology.children(node.id)
-        [admitted] = [child for child in children if child.kind is Kind.ADMITTED]
-        [audit] = [child for child in children if child.kind is Kind.SINK]
+        [admitted] = [child for child in children if child.kind is NodeKind.ADMITTED]
+        [audit] = [child for child in children if child.kind is NodeKind.SINK]
         host = _Host(self._task, self._sender)
         step = GateStep(node, host, admitted, audit, self._entries[node.name].partitions)
         topics: Mapping[str, str] = node.options["topics"]
         number = self._task.partition
         status, trigger = TopicPartition(topics["status"], number), TopicPartition(topics["trigger"], number)
-        self.all.append(Gate(step, admitted, status, trigger))
+        self.all.append(TaskGate(step, admitted, status, trigger))
         sender, key_serde, value_serde = self._sender, node.key, node.value
 
         def as_read(_: R) -> None:
@@ -155,7 +155,7 @@ class Gates:
                 raise
             task.take_back()
             self.refuse(raw)
-            sender.dead_letter(raw, in_our_words(error, raw, self._generation), task.now())
+            sender.dead_letter(raw, translated_errors(error, raw, self._generation), task.now())
         else:
             task.keep()
             if not followed:
@@ -197,7 +197,7 @@ class Gates:
             gate.step.committed()
 
 
-def gate_numbers(tasks: Iterable[Gates]) -> dict[str, GateNumbers]:
+def gate_numbers(tasks: Iterable[TaskGates]) -> dict[str, GateNumbers]:
     """How the gates of these tasks are doing, by name."""
     steps: dict[str, list[GateStep]] = {}
     for gates in tasks:
@@ -228,6 +228,6 @@ def _wish(step: GateStep, raw: RawRecord) -> Callable[[], bool]:
 
 
 def _trigger(
-    gate: Gate, raw: RawRecord, read: int, end_of: Callable[[TopicPartition], int]
+    gate: TaskGate, raw: RawRecord, read: int, end_of: Callable[[TopicPartition], int]
 ) -> Callable[[], bool]:
     return lambda: gate.step.trigger(raw, read, lambda: end_of(gate.status))

@@ -14,7 +14,7 @@ from tidegate.config.sections import flat_section
 KAFKA_PARTS = ("producer", "consumer", "topics")
 
 
-class LogPlace(msgspec.Struct, frozen=True):
+class LogLocation(msgspec.Struct, frozen=True):
     """The URL of a log, the folder that a relative path starts at, and the settings of its clients."""
 
     url: str
@@ -22,12 +22,12 @@ class LogPlace(msgspec.Struct, frozen=True):
     kafka: dict[str, Any] = {}
 
     @staticmethod
-    def of(config: Config, url: str | None = None) -> LogPlace:
+    def of(config: Config, url: str | None = None) -> LogLocation:
         """The log of the settings, or another that has their sections. Secrets are taken from the environment
         here, so that other processes need none; ConfigError `missing-variable`."""
         named = config.log if url is None else url
         kafka = settled_kafka(config.kafka) if named.startswith("kafka:") else {}
-        return LogPlace(named, config.folder, kafka)
+        return LogLocation(named, config.folder, kafka)
 
     @property
     def in_memory(self) -> bool:

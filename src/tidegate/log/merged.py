@@ -24,10 +24,10 @@ SHARED_BYTES = 32 << 20
 CHUNK_ROWS = 1024
 POLL_SECONDS = 0.25
 
-Placed = tuple[TopicPartition, ReadRow]
+LocatedRow = tuple[TopicPartition, ReadRow]
 
 
-class Span(NamedTuple):
+class ReadRange(NamedTuple):
     """Offsets to read: from `start` to below `end`, beginning with the first record as late as `since`."""
 
     start: int
@@ -37,11 +37,11 @@ class Span(NamedTuple):
 
 def read_merged(
     log: Log,
-    spans: Mapping[TopicPartition, Span],
+    spans: Mapping[TopicPartition, ReadRange],
     *,
     open_readers: int = OPEN_READERS,
     shared_bytes: int = SHARED_BYTES,
-) -> Generator[Placed]:
+) -> Generator[LocatedRow]:
     """The records of these spans.
 
     A merge must see the next record of every partition, so each has a page in memory. Few partitions keep a
@@ -61,7 +61,7 @@ def read_merged(
 
 def follow(
     log: Log, positions: Mapping[TopicPartition, Offset], timeout: float | None = None
-) -> Generator[Placed | None]:
+) -> Generator[LocatedRow | None]:
     """The records from these positions on, as they come, for ever.
 
     Says None now and then while nothing comes, so that the caller can look around. With a `timeout` it ends
@@ -81,7 +81,7 @@ def follow(
                 yield None
 
 
-def _begin(source: Generator[Placed], since: int) -> Iterator[Placed]:
+def _begin(source: Generator[LocatedRow], since: int) -> Iterator[LocatedRow]:
     """From the first record that is as late. A log may have named an offset before it: Kafka takes the mark
     of a transaction, whose time is that of the commit, for a record."""
     return dropwhile(lambda placed: placed[1].timestamp < since, source) if since else source
@@ -91,16 +91,16 @@ def _deadline(timeout: float | None) -> float:
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
-def _order(placed: Placed) -> tuple[int, int]:
+def _order(placed: LocatedRow) -> tuple[int, int]:
     partition, row = placed
     return row.timestamp, partition.partition
 
 
-def _placed(fetched: Fetched) -> Iterator[Placed]:
+def _placed(fetched: Fetched) -> Iterator[LocatedRow]:
     return ((fetched.partition, row) for row in rows_of(fetched.batch))
 
 
-def _rows(log: Log, partition: TopicPartition, span: Span, share: int | None) -> Generator[Placed]:
+def _rows(log: Log, partition: TopicPartition, span: ReadRange, share: int | None) -> Generator[LocatedRow]:
     start = span.start
     while start < span.end:
         taken: list[ReadRow] = []

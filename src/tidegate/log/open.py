@@ -14,7 +14,7 @@ from pathlib import Path
 from tidegate.clock import Clock
 from tidegate.config.config import without_login
 from tidegate.errors import ConfigError, LogError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
 
@@ -25,7 +25,7 @@ _HINT = (
 _SERVERS = re.compile(r"[^\s/?#@,]+(,[^\s/?#@,]+)*")
 
 
-def open_log(place: LogPlace, *, clock: Clock | None = None, create: bool = True) -> Log:
+def open_log(place: LogLocation, *, clock: Clock | None = None, create: bool = True) -> Log:
     """The log at a place.
 
     A file that does not exist is created, or with `create=False` refused as `no-log`. Raises `ConfigError`
@@ -68,7 +68,7 @@ def log_path(url: str, folder: Path) -> Path | None:
     return folder / rest[1:]
 
 
-def check_place(place: LogPlace) -> None:
+def check_place(place: LogLocation) -> None:
     """Raise for a URL that names no log."""
     if kafka_servers(place.url) is None:
         log_path(place.url, place.folder)
@@ -89,7 +89,7 @@ def _parts(url: str) -> tuple[str, str, str]:
     return url.partition("://") if isinstance(url, str) else ("", "", "")
 
 
-def _kafka(servers: str, place: LogPlace, clock: Clock | None) -> Log:
+def _kafka(servers: str, place: LogLocation, clock: Clock | None) -> Log:
     try:
         from tidegate.log.kafka.log import KafkaLog
     except ImportError as error:

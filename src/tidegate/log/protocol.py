@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
@@ -101,7 +101,7 @@ class Log(Protocol):
         ...
 
     @property
-    def place(self) -> LogPlace:
+    def place(self) -> LogLocation:
         """How another process opens it."""
         ...
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 import pyarrow as pa
 
 from tidegate.errors import LogError, TidegateError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
@@ -43,7 +43,7 @@ class ReopeningLog:
         return self._log.id
 
     @property
-    def place(self) -> LogPlace:
+    def place(self) -> LogLocation:
         return self._log.place
 
     def check(self) -> None:

@@ -27,7 +27,7 @@ from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.topics.control import Attempt, Control, Plan
 from tidegate.runtime.topics.lag import Lag, lags
 from tidegate.runtime.topics.status import Status
-from tidegate.server.slot_status import SlotSeen, SlotsSeen
+from tidegate.server.slot_status import SlotStatus, SlotStatuses
 from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
 
@@ -44,21 +44,23 @@ LONGEST_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class AppSeen:
+class AppState:
     """An app at one time."""
 
     app: str
     plan: Plan
     attempts: Mapping[int, Attempt]
     lags: list[Lag]
-    seen: SlotsSeen
+    seen: SlotStatuses
     now: float
     """Of `time.monotonic`."""
 
-    def slot(self, number: int) -> SlotSeen:
+    def slot(self, number: int) -> SlotStatus:
         """Of the plan's epoch or a newer one: what an older job published is no news of this one."""
-        found = self.seen.slots.get(number, SlotSeen())
-        return found if found.epoch >= self.plan.epoch else SlotSeen(epoch=self.plan.epoch, heard=found.heard)
+        found = self.seen.slots.get(number, SlotStatus())
+        return (
+            found if found.epoch >= self.plan.epoch else SlotStatus(epoch=self.plan.epoch, heard=found.heard)
+        )
 
     def restarts(self, number: int) -> int:
         """How often the slot's job was started again within the plan's epoch."""
@@ -84,7 +86,7 @@ class _Read:
     """Where the topics ended then."""
     control: Control = field(default_factory=Control)
     positions: dict[TaskId, Position] = field(default_factory=dict)
-    slots: SlotsSeen = field(default_factory=SlotsSeen)
+    slots: SlotStatuses = field(default_factory=SlotStatuses)
 
 
 class AppFollower:
@@ -106,7 +108,7 @@ class AppFollower:
         self._thread = threading.Thread(target=self._work, name=f"tidegate-app-{app}", daemon=True)
         self._thread.start()
 
-    def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS) -> AppSeen:
+    def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS) -> AppState:
         """The app as of now, with its lag from the ends of what it reads. LogError `replica-behind` if the
         topics cannot be read up to here in time."""
         self.used = time.monotonic()
@@ -124,7 +126,7 @@ class AppFollower:
             attempts = {slot.slot: read.control.attempt(ROLE, slot.slot) for slot in plan.slots}
             positions, slots = dict(read.positions), _copied(read.slots)
         found = lags(self._log, manifest, positions)
-        return AppSeen(self.app, plan, attempts, found, slots, time.monotonic())
+        return AppState(self.app, plan, attempts, found, slots, time.monotonic())
 
     def end(self) -> None:
         """Let nobody wait any longer; the thread ends soon."""
@@ -230,7 +232,7 @@ class AppFollower:
             read.slots.take(one, now if live else now - max(0, wall - at) / 1000, counts=live)
 
 
-class Watching:
+class AppFollowers:
     """The followers of a server, by app. Of too many, those end that nobody asked for in some minutes: to end
     one that is used would have it read its topics again at the next call."""
 
@@ -241,7 +243,7 @@ class Watching:
         self._all: dict[str, AppFollower] = {}
         self._ended = False
 
-    def seen(self, manifest: Manifest) -> AppSeen:
+    def seen(self, manifest: Manifest) -> AppState:
         """An app as of now."""
         old: list[AppFollower] = []
         with self._lock:
@@ -279,10 +281,10 @@ class Watching:
             one.close()
 
 
-def _copied(seen: SlotsSeen) -> SlotsSeen:
+def _copied(seen: SlotStatuses) -> SlotStatuses:
     """So that it stays as it is while others come."""
     slots = {
-        number: SlotSeen(one.epoch, one.attempt, one.host, one.numbers, one.state_told, one.heard)
+        number: SlotStatus(one.epoch, one.attempt, one.host, one.numbers, one.state_told, one.heard)
         for number, one in seen.slots.items()
     }
-    return SlotsSeen(slots, seen.warnings.copy(), seen.warned.copy(), seen.failures.copy())
+    return SlotStatuses(slots, seen.warnings.copy(), seen.warned.copy(), seen.failures.copy())

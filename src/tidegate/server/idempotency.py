@@ -26,7 +26,7 @@ class _Done:
     answer: Any = None
 
 
-class Once:
+class IdempotentCalls:
     """By the hash of the caller's token, and the key."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tidegate.errors import TidegateError
-from tidegate.log.merged import Placed
+from tidegate.log.merged import LocatedRow
 from tidegate.log.protocol import Log, Reader
 from tidegate.log.records import rows_of
 from tidegate.server.errors import RequestError
@@ -61,7 +61,7 @@ class Live:
         log: Log,
         streams: Streams,
         positions: Mapping[TopicPartition, Offset],
-        told: Callable[[Placed], Any],
+        told: Callable[[LocatedRow], Any],
         allowed: Callable[[], bool],
     ) -> None:
         self._log = log

@@ -34,7 +34,7 @@ ToRows = Callable[[pa.RecordBatch], list[RawRow]]
 """From records as they were read to rows, whose keys end with the replica's suffix."""
 
 
-class Following:
+class LiveReplica:
     """One topic: its replica, and the thread that feeds it. `waits` counts the places of those who wait for
     any of them: each takes a thread of the server."""
 

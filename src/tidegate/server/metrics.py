@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tidegate.runtime.topics.status import GateNumbers, Numbers
-from tidegate.server.app_follower import AppSeen
-from tidegate.server.slot_status import STATES, SlotSeen
+from tidegate.server.app_follower import AppState
+from tidegate.server.slot_status import STATES, SlotStatus
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 
@@ -24,7 +24,7 @@ class Family:
     samples: list[tuple[Labels, float]] = field(default_factory=list)
 
 
-def families(apps: Iterable[AppSeen], now: int) -> list[Family]:
+def families(apps: Iterable[AppState], now: int) -> list[Family]:
     """Of all apps; `now` is the wall time."""
     slots = _Slots()
     gates = _Gates(now)
@@ -36,7 +36,7 @@ def families(apps: Iterable[AppSeen], now: int) -> list[Family]:
     return [*slots.all, *gates.all]
 
 
-def slots_of(app: AppSeen) -> dict[int, SlotSeen]:
+def slots_of(app: AppState) -> dict[int, SlotStatus]:
     """The slots of the plan, and others that published something under an epoch that is not older."""
     newest = max(app.plan.epoch, app.seen.newest())
     told = {number for number, one in app.seen.slots.items() if number >= 0 and one.epoch == newest}
@@ -107,7 +107,7 @@ class _Slots:
             self._warnings,
         ]
 
-    def take(self, app: AppSeen, slots: dict[int, SlotSeen]) -> None:
+    def take(self, app: AppState, slots: dict[int, SlotStatus]) -> None:
         planned = {slot.slot: len(slot.tasks) for slot in app.plan.slots}
         for number, slot in slots.items():
             labels = {"app": app.app, "slot": str(number)}

@@ -17,7 +17,7 @@ from tidegate.server.errors import RequestError
 from tidegate.server.position import from_text as position_from_text
 from tidegate.server.serving import Serving, serving
 from tidegate.text.parse import from_text
-from tidegate.text.render import Kind, as_json
+from tidegate.text.render import ValueKind, as_json
 from tidegate.types import Offset, TopicPartition
 
 LONGEST_KEY = 64 << 10
@@ -29,8 +29,8 @@ Server = Annotated[Serving, Depends(serving)]
 App = Annotated[str | None, Query(description="The app, where several have one of this name.")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many.")]
 After = Annotated[str | None, Query(description="`next` of the page before.")]
-KeyType = Annotated[Kind | None, Query(description="What the keys are.")]
-ValueType = Annotated[Kind | None, Query(alias="type", description="What the values are.")]
+KeyType = Annotated[ValueKind | None, Query(description="What the keys are.")]
+ValueType = Annotated[ValueKind | None, Query(alias="type", description="What the values are.")]
 IdempotencyKey = Annotated[
     str | None, Header(max_length=200, description="A call that is repeated with it is done once.")
 ]
@@ -93,22 +93,22 @@ def _queries(of: Dependant) -> set[str]:
     return {one.alias for one in of.query_params}.union(*(_queries(other) for other in of.dependencies))
 
 
-def shown_key(key: bytes, kind: Kind | None) -> Any:
+def shown_key(key: bytes, kind: ValueKind | None) -> Any:
     """Text as it is; other bytes as base64."""
     if kind is not None:
         return shown(key, kind)
     try:
         return key.decode()
     except UnicodeDecodeError:
-        return as_json(key, Kind.BYTES)
+        return as_json(key, ValueKind.BYTES)
 
 
-def shown(data: bytes | None, kind: Kind | None) -> Any:
+def shown(data: bytes | None, kind: ValueKind | None) -> Any:
     """Bytes as what they were said to be, or as base64 where they are not that."""
     try:
         return as_json(data, kind)
     except SerdeError:
-        return as_json(data, Kind.BYTES)
+        return as_json(data, ValueKind.BYTES)
 
 
 def quoted(key: bytes) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.protocol import Log
-from tidegate.server.live_replica import Following, ToRows
+from tidegate.server.live_replica import LiveReplica, ToRows
 from tidegate.state.changelog import to_rows
 from tidegate.state.formats import LAYOUTS, Format
 from tidegate.state.protocol import RawRow
@@ -32,7 +32,7 @@ _PREFIX = "replicas-"
 _LOCK = "lock"
 
 
-class Moment:
+class ReplicaSnapshots:
     """Several topics, each as of one position."""
 
     def __init__(self, snapshots: Mapping[str, Snapshot]) -> None:
@@ -72,14 +72,14 @@ class Replicas:
         self._log = log
         self._folder, self._lock_file = _own_folder(home)
         self._lock = threading.Lock()
-        self._all: dict[str, Following] = {}
+        self._all: dict[str, LiveReplica] = {}
         self._ended = False
         self._waits = threading.Semaphore(WAITING)
         self._made = 0
 
-    def following(self, topic: str, kind: str) -> Following:
+    def following(self, topic: str, kind: str) -> LiveReplica:
         """The one of a topic. `kind` is that of the store whose changelog it is, or HISTORY."""
-        old: Following | None = None
+        old: LiveReplica | None = None
         with self._lock:
             if self._ended:
                 raise LogError("server-ends", "this server ends", "ask another one", retryable=True)
@@ -90,7 +90,7 @@ class Replicas:
                 rows, suffix = _rows_of(kind)
                 self._made += 1
                 folder = self._folder / f"{self._made}-{topic}"
-                found = Following(self._log, topic, rows, suffix, folder, self._waits)
+                found = LiveReplica(self._log, topic, rows, suffix, folder, self._waits)
                 self._all[topic] = found
         if old is not None:
             old.close()
@@ -99,7 +99,7 @@ class Replicas:
     @contextmanager
     def moment(
         self, topics: Mapping[str, str], at_least: Mapping[TopicPartition, int], seconds: float
-    ) -> Iterator[Moment]:
+    ) -> Iterator[ReplicaSnapshots]:
         """Topics with their kinds, once they hold what is asked for."""
         for topic, _ in at_least:
             if topic not in topics:
@@ -113,7 +113,7 @@ class Replicas:
                 )
                 for topic, kind in topics.items()
             }
-            yield Moment(found)
+            yield ReplicaSnapshots(found)
 
     def troubles(self) -> list[str]:
         """What keeps replicas from getting on. A topic that is gone is missed by nobody."""

@@ -15,7 +15,7 @@ import uvicorn
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.errors import ConfigError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.reopening import ReopeningLog
 from tidegate.server.app import make_app
@@ -78,7 +78,7 @@ def serve(config: Config, settings: ServerSettings, started: Callable[[str], Non
 def prepared(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> Iterator[Server]:
     """A server that has its port, its log and its replicas, and what it holds let go behind it."""
     tokens = None if settings.tokens is None else Tokens(config.folder / settings.tokens)
-    place = LogPlace.of(config)
+    place = LogLocation.of(config)
     listening = listen(settings)
     with closing(listening), closing(ReopeningLog(lambda: open_log(place, create=False))) as log:
         replicas = Replicas(log, (config.folder / config.state_dir).parent)

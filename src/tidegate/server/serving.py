@@ -13,12 +13,12 @@ from fastapi import Request
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
-from tidegate.gate.query import Changelogs, Gate
+from tidegate.gate.query import Changelogs, GateQuery
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import Manifests
-from tidegate.server.app_follower import Watching
-from tidegate.server.idempotency import Once
-from tidegate.server.replicas import HISTORY, Moment, Replicas
+from tidegate.server.app_follower import AppFollowers
+from tidegate.server.idempotency import IdempotentCalls
+from tidegate.server.replicas import HISTORY, Replicas, ReplicaSnapshots
 from tidegate.server.streams import Streams
 from tidegate.server.tickets import Tickets
 from tidegate.server.tokens import Tokens
@@ -96,13 +96,13 @@ class Serving:
     streams: Streams
     tokens: Tokens | None = None
     tickets: Tickets = field(default_factory=Tickets)
-    once: Once = field(default_factory=Once)
+    once: IdempotentCalls = field(default_factory=IdempotentCalls)
     apps: Apps = field(init=False)
-    watching: Watching = field(init=False)
+    watching: AppFollowers = field(init=False)
 
     def __post_init__(self) -> None:
         self.apps = Apps(self.log)
-        self.watching = Watching(self.log, self.clock)
+        self.watching = AppFollowers(self.log, self.clock)
 
     @contextmanager
     def gate(
@@ -113,14 +113,14 @@ class Serving:
         *,
         held: bool = False,
         history: bool = False,
-    ) -> Iterator[tuple[Gate, Moment]]:
+    ) -> Iterator[tuple[GateQuery, ReplicaSnapshots]]:
         """A gate, with as many of its topics as are asked for."""
         of = Changelogs.of(manifest, name)
         topics = dict.fromkeys((of.status, of.index, *((of.held,) if held else ())), GATE_STORE)
         if history:
             topics[manifest.gates[name].audit] = HISTORY
         with self.replicas.moment(topics, at_least, WAIT_SECONDS) as moment:
-            yield Gate(self.log, manifest, name, self.clock, moment), moment
+            yield GateQuery(self.log, manifest, name, self.clock, moment), moment
 
     def end(self) -> None:
         """Streams end, and who waits is answered."""

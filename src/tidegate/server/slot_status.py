@@ -22,7 +22,7 @@ STATES = ("running", "restoring", "starting", "silent", "failed", "stopped")
 
 
 @dataclass(slots=True)
-class SlotSeen:
+class SlotStatus:
     """One slot, as far as it published."""
 
     epoch: int = 0
@@ -52,10 +52,10 @@ class SlotSeen:
 
 
 @dataclass(slots=True)
-class SlotsSeen:
+class SlotStatuses:
     """All slots of an app; stages have numbers below 0."""
 
-    slots: dict[int, SlotSeen] = field(default_factory=dict)
+    slots: dict[int, SlotStatus] = field(default_factory=dict)
     warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=KEPT_WARNINGS))
     warned: Counter[str] = field(default_factory=Counter)
     """How often each code was warned of, since this process follows."""
@@ -65,7 +65,7 @@ class SlotsSeen:
     def take(self, one: Status, heard: float, *, counts: bool) -> None:
         """What a slot published. With `counts` it came while this process followed: what lies before that was
         counted by others, or by the process that ran here before."""
-        slot = self.slots.setdefault(one.slot, SlotSeen())
+        slot = self.slots.setdefault(one.slot, SlotStatus())
         attempt = slot.attempt if isinstance(one, Numbers) else one.attempt
         if (one.epoch, attempt) < (slot.epoch, slot.attempt):
             return  # of a job that another one replaced

@@ -12,7 +12,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from tidegate.clock import SystemClock
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.protocol import Log
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.slot_order import SlotOrder
@@ -26,7 +26,9 @@ STAGE_IDLE_SECONDS = 0.05
 class SparkLauncher:
     """Runs slots and stages in a session. Each call blocks its thread, and has a job group of its own."""
 
-    def __init__(self, session: SparkSession, app: str, log: Log, place: LogPlace, *, stages: bool) -> None:
+    def __init__(
+        self, session: SparkSession, app: str, log: Log, place: LogLocation, *, stages: bool
+    ) -> None:
         """`place` is where the log is; `stages`, whether there are any."""
         self._session = session
         self._app = app

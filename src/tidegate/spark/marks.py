@@ -48,16 +48,16 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: str = ""
 
 
-class Told(NamedTuple):
+class MarkValue(NamedTuple):
     """The newest value of a mark, and when it was written."""
 
     value: bytes
     time: int
 
 
-def read_marks(log: Log) -> dict[Mark, Told]:
+def read_marks(log: Log) -> dict[Mark, MarkValue]:
     """The marks of all that is committed: open your writer first, as `read_to_end` says."""
-    found: dict[Mark, Told] = {}
+    found: dict[Mark, MarkValue] = {}
     start = Offset(log.describe(MARKS.topic).starts[0])
     for fetched in read_to_end(log, {MARKS: start}, patience=PATIENCE_SECONDS):
         times, keys, values = (fetched.batch.column(number).to_pylist() for number in (1, 2, 3))
@@ -65,7 +65,7 @@ def read_marks(log: Log) -> dict[Mark, Told]:
             mark = msgspec.json.decode(key, type=Mark)
             found.pop(mark, None)
             if value is not None:
-                found[mark] = Told(value, time)
+                found[mark] = MarkValue(value, time)
     return found
 
 
@@ -91,7 +91,7 @@ def open_call(log: Log, owner: str, now: int) -> None:
     put_marks(log, [row_of(Mark(owner, 0, "call"), OPEN, now)])
 
 
-def is_open(marks: dict[Mark, Told], owner: str) -> bool:
+def is_open(marks: dict[Mark, MarkValue], owner: str) -> bool:
     """Whether tasks of this call may write."""
     told = marks.get(Mark(owner, 0, "call"))
     return told is not None and told.value == OPEN

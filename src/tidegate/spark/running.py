@@ -15,12 +15,12 @@ from tidegate.app import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.reopening import ReopeningLog
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.check_registry import check_registry
-from tidegate.runtime.driver.coordinator import Coordinator, Means, Patience, State, View
+from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience, SlotOverview, State
 from tidegate.runtime.driver.start import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.host import machine_name
@@ -57,7 +57,7 @@ class Running:
         self._error: BaseException | None = None
         with self._stack:
             clock = SystemClock()
-            place = LogPlace.of(config)
+            place = LogLocation.of(config)
             if place.in_memory:
                 raise ConfigError(
                     "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
@@ -74,7 +74,7 @@ class Running:
             self._pinned = caught_up.as_plain() if caught_up is not None else None
             launcher = SparkLauncher(session, app.id, log, place, stages=bool(run.stages()))
             self._coordinator = Coordinator(
-                Means(run, log, launcher, self._order, clock, patience or Patience()),
+                DriverResources(run, log, launcher, self._order, clock, patience or Patience()),
                 slots,
                 until_caught_up=caught_up,
                 machine=machine_name() if place.on_one_machine else None,
@@ -88,7 +88,7 @@ class Running:
         return self._coordinator.state
 
     @property
-    def view(self) -> View:
+    def view(self) -> SlotOverview:
         """Landings, numbers and failures of the slots."""
         return self._coordinator.view
 
@@ -123,7 +123,7 @@ class Running:
             settings=config.settings,
             registry=self._registry,
             fingerprint=self._fingerprint,
-            log=LogPlace.of(config),
+            log=LogLocation.of(config),
             folder=str(config.folder),
             state_dir=config.state_dir,
             state_budget_bytes=config.state_budget_bytes,

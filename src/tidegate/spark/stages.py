@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.clock import Clock, ManualClock
 from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError, first_line
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.purger import Purger
@@ -30,7 +30,7 @@ from tidegate.runtime.task.on_error import in_user_code
 from tidegate.runtime.topics.control import read_control
 from tidegate.runtime.topics.status import Warned, tell
 from tidegate.spark.spark_types import part_of
-from tidegate.spark.topic_source import Shipped, Span, read_span
+from tidegate.spark.topic_source import OffsetRange, Shipped, read_span
 from tidegate.spark.write import PLACE, FrameRows, written_columns
 from tidegate.topology.graph import Topology
 from tidegate.types import Offset, TopicPartition
@@ -46,7 +46,7 @@ class StageRunner:
         self,
         session: SparkSession,
         log: Log,
-        place: LogPlace,
+        place: LogLocation,
         app: str,
         stage: Stage,
         epoch: int,
@@ -120,7 +120,7 @@ class StageRunner:
 
     def _frame(self, order: StageOrder) -> DataFrame:
         """The records of a batch, read by as many tasks as there are partitions with some."""
-        spans = [Span(number, *span) for number, span in sorted(order.spans.items())]
+        spans = [OffsetRange(number, *span) for number, span in sorted(order.spans.items())]
         schema = self._reads.schema()
         task = partial(_read, self._reads.as_text(), schema, spans)
         return self._session.range(0, len(spans), 1, len(spans)).mapInArrow(task, schema)
@@ -193,7 +193,7 @@ def as_told(error: Exception, stage: Stage) -> TidegateError:
 
 
 def _read(
-    text: str, schema: spark.StructType, spans: list[Span], rows: Iterator[pa.RecordBatch]
+    text: str, schema: spark.StructType, spans: list[OffsetRange], rows: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: the records of some partitions."""
     for batch in rows:

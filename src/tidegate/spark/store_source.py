@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.errors import ConfigError, StateError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.serde import Json, MsgPack, Serde
@@ -29,7 +29,7 @@ from tidegate.spark.topic_source import Shipped
 _FORMATS: dict[str, Any] = {"json": Json, "msgpack": MsgPack}
 
 
-def find_store(log: Log, app: str, store: str, place: LogPlace) -> Shipped:
+def find_store(log: Log, app: str, store: str, place: LogLocation) -> Shipped:
     """What executors need to read the store's changelog.
 
     Raises by name: `never-started` for an app that the log does not know, `no-such-store` with those that it

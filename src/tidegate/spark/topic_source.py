@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, LogError, SerdeError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.open import check_place, open_log
 from tidegate.log.protocol import Log
@@ -68,7 +68,7 @@ _NULL_HINT = "declare a TableTopic if None means that the row is gone"
 class Shipped:
     """All that an executor needs of a topic: no more of it is pickled."""
 
-    place: LogPlace
+    place: LogLocation
     topic: str
     table: bool
     key: Serde[Any]
@@ -135,12 +135,12 @@ class Shipped:
         return Topic(self.topic, self.value, key=self.key, timestamp=self.timestamp)
 
 
-def settled(log: str | None, config: Config | None) -> LogPlace:
+def settled(log: str | None, config: Config | None) -> LogLocation:
     """Where the log is, for other processes to open."""
     found = load_config({"log": log}) if config is None else config
     if found.registry:
         use_registry(found.registry)
-    place = replace(LogPlace.of(found, log), folder=found.folder.resolve())
+    place = replace(LogLocation.of(found, log), folder=found.folder.resolve())
     check_place(place)
     if place.in_memory:
         raise ConfigError(
@@ -149,14 +149,14 @@ def settled(log: str | None, config: Config | None) -> LogPlace:
     return place
 
 
-def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], place: LogPlace) -> Shipped:
+def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], place: LogLocation) -> Shipped:
     """What executors need of a declared topic."""
     table = isinstance(topic, TableTopic)
     return Shipped(place, topic.name, table, topic.key_serde, topic.value_serde, topic.timestamp)
 
 
 @dataclass
-class Span(InputPartition):
+class OffsetRange(InputPartition):
     """Records of one partition, from `start` to below `end`."""
 
     partition: int
@@ -266,7 +266,7 @@ class TopicReader(DataSourceReader):
         with closing(spec.open()) as log:
             info = log.describe(spec.topic)
             ends = log.ends(partitions_of(info))
-        return [Span(one.partition, info.starts[one.partition], int(end)) for one, end in ends.items()]
+        return [OffsetRange(one.partition, info.starts[one.partition], int(end)) for one, end in ends.items()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         return read_span(self._text, self._schema, partition, rows=self._rows)
@@ -309,7 +309,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"topic {topic!r} was deleted and made anew since the checkpoint",
                 "start the query with a new checkpoint",
             )
-        spans = [Span(int(name), start.get(name, 0), upto) for name, upto in end.items() if name != UID]
+        spans = [
+            OffsetRange(int(name), start.get(name, 0), upto) for name, upto in end.items() if name != UID
+        ]
         return [span for span in spans if span.start < span.end]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -327,7 +329,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def read_span(
-    text: str, schema: spark.StructType, span: Span, *, rows: bool = False
+    text: str, schema: spark.StructType, span: OffsetRange, *, rows: bool = False
 ) -> Iterator[pa.RecordBatch]:
     spec = Shipped.of_text(text)
     partition = TopicPartition(spec.topic, span.partition)

@@ -25,12 +25,12 @@ from tidegate.state.lmdb_store import LmdbStore, ends_database
 from tidegate.state.lru import LruStore
 from tidegate.state.memory import MemoryStore
 from tidegate.state.protocol import BytesStore, UserStore
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 from tidegate.state.users_store import GuardedStore
 
 S = TypeVar("S")
 
-Typed = Callable[["StoreBuilder[Any]", CachedStore, Moment], Any]
+Typed = Callable[["StoreBuilder[Any]", CachedStore, StoreTime], Any]
 OnGap = Literal["empty", "keep"]
 TimeKind = Literal["stream", "wall"]
 
@@ -107,7 +107,7 @@ class StoreBuilder(Generic[S]):
             return []
         return [self.name] if self.retention is None else [self.name, ends_database(self.name)]
 
-    def build(self, environment: Environment, moment: Moment) -> BuiltStore:
+    def build(self, environment: Environment, moment: StoreTime) -> BuiltStore:
         """All layers, in the one place where they are put together."""
         inner: BytesStore
         if self.factory is not None:

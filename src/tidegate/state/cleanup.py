@@ -14,7 +14,7 @@ from pathlib import Path
 from tidegate.errors import StateError
 from tidegate.log.positions import TaskId
 from tidegate.state.folders import remove, take_unheld
-from tidegate.state.task_folders import Seen, folders_in, look_at, task_of
+from tidegate.state.task_folders import FolderState, folders_in, look_at, task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Room:
     budget_bytes: int | None = None
 
 
-def reason_to_remove(seen: Seen, needs: Needs) -> str | None:
+def reason_to_remove(seen: FolderState, needs: Needs) -> str | None:
     """Why no task could ever use a folder again, or None if one may come back to it."""
     found = seen.metadata
     if seen.task.generation < needs.generation:
@@ -83,13 +83,13 @@ class Cleanup:
         finally:
             turn.release()
 
-    def _goes(self, seen: Seen, room: Room | None) -> bool:
+    def _goes(self, seen: FolderState, room: Room | None) -> bool:
         reason = reason_to_remove(seen, self._needs)
         if reason is None and room is not None and room.now - seen.last > room.sleep_ms:
             reason = "it slept longer than tombstones are sure to be kept"
         return reason is not None and self._remove(seen, reason)
 
-    def _make_room(self, kept: list[Seen], budget: int) -> None:
+    def _make_room(self, kept: list[FolderState], budget: int) -> None:
         """The folder that was left alone for longest goes first. What is in use stays, whatever it takes."""
         left = sum(seen.bytes for seen in kept)
         for seen in sorted(kept, key=lambda seen: seen.last):
@@ -101,7 +101,7 @@ class Cleanup:
                 StateError("over-budget", told, "raise state_budget_bytes, or use more hosts")
             )
 
-    def _remove(self, seen: Seen, reason: str) -> bool:
+    def _remove(self, seen: FolderState, reason: str) -> bool:
         """Whether it went: not if somebody holds it, or used it since it was seen."""
         try:
             folder = take_unheld(seen.path)
@@ -120,7 +120,7 @@ class Cleanup:
         self._remove_shell(seen)
         return True
 
-    def _remove_shell(self, seen: Seen) -> None:
+    def _remove_shell(self, seen: FolderState) -> None:
         """The home of a task that is gone, and of a generation that is over, once they are empty."""
         with suppress(OSError):
             if seen.task not in self._needs.tasks:
@@ -128,7 +128,7 @@ class Cleanup:
             if seen.task.generation < self._needs.generation:
                 seen.path.parent.parent.rmdir()
 
-    def _all(self) -> list[Seen]:
+    def _all(self) -> list[FolderState]:
         """All folders that are ours to judge."""
         found = []
         for home in [home for component in self._below(self._top) for home in self._below(component)]:

@@ -84,7 +84,7 @@ class Environment:
                 "opened-twice", "a task's folder was opened twice in one process", "close it first"
             )
         names = [_META_DB, *(name.encode() for name in databases)]
-        with in_our_words(folder):
+        with translated_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self._env: Any = lmdb.open(
                 str(folder),
@@ -96,7 +96,7 @@ class Environment:
             )
         _open_here[folder] = self
         try:
-            with in_our_words(folder):
+            with translated_errors(folder):
                 self._env.reader_check()
                 self.check_undamaged()
                 _check_whole(self.folder, self._env)
@@ -109,7 +109,7 @@ class Environment:
     def txn(self) -> Any:
         """The open write transaction."""
         if self._txn is None:
-            with in_our_words(self.folder, self.damaged):
+            with translated_errors(self.folder, self.damaged):
                 self._txn = self._env.begin(write=True)
                 self._thread = threading.get_ident()
         return self._txn
@@ -119,7 +119,7 @@ class Environment:
 
     def metadata(self) -> Metadata | None:
         """What is committed; None for a new folder."""
-        with in_our_words(self.folder):
+        with translated_errors(self.folder):
             found = _metadata(self.txn.get(_META_KEY, db=self._databases[_META_DB]))
             if found is None and any(
                 self.txn.stat(database)["entries"] for database in self._databases.values()
@@ -154,7 +154,7 @@ class Environment:
                     f"the state needs more than the {self._max_map_bytes} bytes that it may map",
                     "raise the limit, or use more partitions; spark.executor.pyspark.memory limits it too",
                 )
-            with in_our_words(self.folder):
+            with translated_errors(self.folder):
                 self._env.set_mapsize(wanted)
 
     def damaged(self) -> str:
@@ -171,7 +171,7 @@ class Environment:
     def commit(self, metadata: Metadata) -> None:
         """Commit the rows with their metadata, synced."""
         self._check_thread()
-        with in_our_words(self.folder, self.damaged):
+        with translated_errors(self.folder, self.damaged):
             self.txn.put(_META_KEY, _sealed(msgspec.json.encode(metadata)), db=self._databases[_META_DB])
             txn, self._txn = self._txn, None
             self.turn += 1
@@ -226,7 +226,7 @@ class ReadOnlyEnvironment:
         self.turn = 0
         if folder in _open_here:
             raise StateError("opened-twice", "this process runs the task itself", "ask its stores")
-        with in_our_words(folder):
+        with translated_errors(folder):
             self._env: Any = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
             try:
                 _check_whole(folder, self._env)
@@ -244,7 +244,7 @@ class ReadOnlyEnvironment:
 
     def has(self, name: str) -> bool:
         """Whether there is such a database. Raises where that cannot be read."""
-        with in_our_words(self.folder):
+        with translated_errors(self.folder):
             try:
                 self._env.open_db(name.encode(), txn=self.txn, create=False)
             except lmdb.NotFoundError:
@@ -256,12 +256,12 @@ class ReadOnlyEnvironment:
         return int(self.txn.stat(self.database(name))["entries"])
 
     def database(self, name: str) -> Any:
-        with in_our_words(self.folder):
+        with translated_errors(self.folder):
             return self._env.open_db(name.encode(), txn=self.txn, create=False)
 
     def metadata(self) -> Metadata | None:
         """What is committed; None for a folder in which nothing was committed yet."""
-        with in_our_words(self.folder):
+        with translated_errors(self.folder):
             there = self.has(_META_DB.decode())
             found = _metadata(self.txn.get(_META_KEY, db=self.database(_META_DB.decode()))) if there else None
             if found is None and (self._rows_anywhere() or not (there or self._is_new())):
@@ -317,7 +317,7 @@ def copy_environment(source: Path, target: Path) -> bool:
     return True
 
 
-class in_our_words:  # noqa: N801 - reads as a statement
+class translated_errors:  # noqa: N801 - reads as a statement
     """LMDB's errors as ours; `damaged` is called for a page that cannot be read, and returns the hint.
     A class, not a generator: it stands on the path of every commit."""
 

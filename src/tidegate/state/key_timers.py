@@ -18,7 +18,7 @@ from tidegate.serde.plain import PLAIN
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import checked_time
 from tidegate.state.keys import Bound
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 
 K = TypeVar("K")
 
@@ -35,7 +35,7 @@ class KeyTimers(Generic[K]):
     """At most one timer per key. When the store's clock has reached it, the step that declares the store is
     called once, `on_timer(key, at, ctx)`; the timer is gone then, in one unit with what the call does."""
 
-    def __init__(self, name: str, rows: CachedStore, key: Serde[K], moment: Moment) -> None:
+    def __init__(self, name: str, rows: CachedStore, key: Serde[K], moment: StoreTime) -> None:
         self.name = name
         self.soonest: Place = (0, b"")
         """No timer lies before this. As long as the clock has not come here there is nothing to look for."""

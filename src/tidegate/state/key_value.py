@@ -10,7 +10,7 @@ from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import time_of, with_time
 from tidegate.state.keys import Bound, behind_prefix
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,7 +19,9 @@ V = TypeVar("V")
 class KeyValueStore(Generic[K, V]):
     """One value per key, in the order of the keys' bytes; for numbers and text that is their own order."""
 
-    def __init__(self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: Moment) -> None:
+    def __init__(
+        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: StoreTime
+    ) -> None:
         self.name = name
         self._rows = rows
         self._key = key
@@ -106,7 +108,9 @@ class Stamped(NamedTuple, Generic[V]):
 class TimestampedStore(Generic[K, V]):
     """One value with its time per key. In the changelog the time is that of the record."""
 
-    def __init__(self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: Moment) -> None:
+    def __init__(
+        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: StoreTime
+    ) -> None:
         self.name = name
         self._rows = rows
         self._key = key

@@ -16,7 +16,7 @@ from zlib import crc32
 import lmdb
 
 from tidegate.errors import StateError
-from tidegate.state.environment import INTACT, in_our_words, translated
+from tidegate.state.environment import INTACT, translated, translated_errors
 from tidegate.state.expiry import EndOf
 from tidegate.state.keys import (
     LONG_FROM,
@@ -120,7 +120,7 @@ class LmdbStore:
             puts.append((stored, whole + crc32(stored + whole).to_bytes(4, "little")))
         puts.sort()
         size = sum(map(len, chain.from_iterable(puts))) + 16 * len(puts)
-        with in_our_words(self._environment.folder, self._environment.damaged):
+        with translated_errors(self._environment.folder, self._environment.damaged):
             txn = self._environment.txn
             txn.cursor(db=self._database).putmulti(puts)
             for stored in deletes:
@@ -130,7 +130,7 @@ class LmdbStore:
         self._environment.touched(size)
 
     def clear(self) -> None:
-        with in_our_words(self._environment.folder, self._environment.damaged):
+        with translated_errors(self._environment.folder, self._environment.damaged):
             self._environment.txn.drop(self._database, delete=False)
             if self._ends is not None:
                 self._environment.txn.drop(self._ends, delete=False)

@@ -33,7 +33,7 @@ from tidegate.state.crash_count import CALM_SECONDS, forget_starts
 from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
 from tidegate.state.protocol import RawRow, Token
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
 
@@ -80,7 +80,7 @@ class StateManager:
         self.home = home
         self.clock = clock
         self.limits = limits or Limits()
-        self.moment = Moment()
+        self.moment = StoreTime()
         self.status = Status.REGISTERED
         self.offsets: dict[str, int] = {}
         self.topics: dict[str, str] = {}

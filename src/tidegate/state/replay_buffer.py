@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-class Gathered:
+class ReplayBuffer:
     """Of one changelog, in the order of its offsets."""
 
     def __init__(self) -> None:

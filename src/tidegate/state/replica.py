@@ -15,7 +15,7 @@ from typing import Any
 import lmdb
 
 from tidegate.errors import StateError
-from tidegate.state.environment import in_our_words
+from tidegate.state.environment import translated_errors
 from tidegate.state.keys import Bound
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.protocol import RawRow
@@ -69,7 +69,7 @@ class Replica:
         """`starts` are the positions to begin with."""
         self.folder = folder
         self.suffix = suffix
-        with in_our_words(folder):
+        with translated_errors(folder):
             folder.mkdir(parents=True)
             self._env: Any = lmdb.open(
                 str(folder),
@@ -91,7 +91,7 @@ class Replica:
 
     def apply(self, changes: Mapping[int, tuple[Iterable[RawRow], int]]) -> None:
         """Rows of some partitions, each with the offset behind them: all or none of it shows."""
-        with in_our_words(self.folder), self._env.begin(write=True) as txn:
+        with translated_errors(self.folder), self._env.begin(write=True) as txn:
             writing = _Writing(self, txn)
             for number, (rows, behind) in changes.items():
                 LmdbStore(writing, str(number), self.suffix).apply(rows)
@@ -107,7 +107,7 @@ class Replica:
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """The rows as they are now."""
-        with in_our_words(self.folder):
+        with translated_errors(self.folder):
             txn = self._env.begin()
         try:
             yield Snapshot(self, txn)
@@ -116,7 +116,7 @@ class Replica:
 
     def grow(self) -> None:
         """Twice the room. Only when no snapshot is open and nothing is applied."""
-        with in_our_words(self.folder):
+        with translated_errors(self.folder):
             self._env.set_mapsize(2 * self._env.info()["map_size"])
 
     def close(self) -> None:

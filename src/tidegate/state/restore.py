@@ -19,7 +19,7 @@ from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, Status
 from tidegate.state.opening import attach, fill
 from tidegate.state.protocol import QuietListener, RestoreListener
-from tidegate.state.replay_buffer import Gathered
+from tidegate.state.replay_buffer import ReplayBuffer
 from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
 from tidegate.state.task_context import TaskContext
 from tidegate.state.users_store import GuardedStore
@@ -61,7 +61,7 @@ class Restore:
         self._limits: dict[str, int] = {}
         self._totals: dict[str, int] = {}
         self._started_over: set[str] = set()
-        self._gathered: dict[TopicPartition, Gathered] = {}
+        self._gathered: dict[TopicPartition, ReplayBuffer] = {}
         self._stores = {partition: store for store, partition in manager.changelogs().items()}
         self._started = 0
         self._progress = time.monotonic()
@@ -262,7 +262,9 @@ class Restore:
         batch = fetched.batch
         if fetched.next > target:
             batch = batch.filter(pc.less(batch.column(0), pa.scalar(target, pa.int64())))
-        self._gathered.setdefault(fetched.partition, Gathered()).add(batch, min(int(fetched.next), target))
+        self._gathered.setdefault(fetched.partition, ReplayBuffer()).add(
+            batch, min(int(fetched.next), target)
+        )
 
     def _replay_enough(self, *, anyway: bool) -> None:
         """Apply what was gathered: what is complete, has enough last words or was many records; at once for
@@ -280,7 +282,7 @@ class Restore:
     def _on_lmdb(self, partition: TopicPartition) -> bool:
         return isinstance(self._manager.inner(self._stores[partition]), LmdbStore)
 
-    def _replay(self, partition: TopicPartition, found: Gathered) -> None:
+    def _replay(self, partition: TopicPartition, found: ReplayBuffer) -> None:
         """Rows in their order; the last word on each key counts. All carry the token of the position: a store
         that had them before the crash must not take them for a zombie's."""
         store, manager = self._stores[partition], self._manager

@@ -13,7 +13,7 @@ from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import SESSION, session_suffix, session_times
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,7 +31,14 @@ class SessionStore(Generic[K, V]):
     """Rows by key, then end, then start."""
 
     def __init__(
-        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: Moment, *, retention: int
+        self,
+        name: str,
+        rows: CachedStore,
+        key: Serde[K],
+        value: Serde[V],
+        moment: StoreTime,
+        *,
+        retention: int,
     ) -> None:
         self.name = name
         self.late_writes = 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Moment:
+class StoreTime:
     """Set by the task before each record; read by its stores."""
 
     timestamp: int = 0

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FolderState:
     """A numbered folder of a task. `metadata` is None if nothing is committed there, or it is unreadable."""
 
     path: Path
@@ -54,7 +54,7 @@ def task_of(home: Path) -> TaskId | None:
     return task if str(task) == match[0] else None
 
 
-def look_at(home: Path, task: TaskId) -> list[Seen]:
+def look_at(home: Path, task: TaskId) -> list[FolderState]:
     """The folders of a task, by number. Raises OSError."""
     numbered = sorted((int(path.name), path) for path in folders_in(home) if _NUMBER.fullmatch(path.name))
     return [_look(path, task, newest=path == numbered[-1][1]) for _, path in numbered if _is_ours(path)]
@@ -70,14 +70,14 @@ def _is_ours(path: Path) -> bool:
     )
 
 
-def _look(path: Path, task: TaskId, *, newest: bool) -> Seen:
+def _look(path: Path, task: TaskId, *, newest: bool) -> FolderState:
     metadata: Metadata | None = None
     with suppress(StateError, lmdb.Error), opened(path) as environment:
         metadata = environment.metadata()
     data = path / "data.mdb"
     written = data.stat().st_mtime_ns // 1_000_000 if data.exists() else 0
     last = max(metadata.current_at.values(), default=written) if metadata else written
-    return Seen(path, task, newest, metadata, last, _size(path))
+    return FolderState(path, task, newest, metadata, last, _size(path))
 
 
 def _size(path: Path) -> int:

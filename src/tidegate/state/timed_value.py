@@ -6,14 +6,14 @@ from typing import Any
 
 from tidegate.serde.protocol import Serde, T
 from tidegate.state.formats import with_time
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 
 
 class TimedValue(Serde[T]):
     """The stored form of a timestamped row, read and written without its time: the time of the record in
     work is written."""
 
-    def __init__(self, value: Serde[T], moment: Moment) -> None:
+    def __init__(self, value: Serde[T], moment: StoreTime) -> None:
         self.name = value.name
         self._value = value
         self._moment = moment

@@ -13,7 +13,7 @@ from tidegate.log.topic import LATEST_TIMESTAMP
 from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import WINDOW, window_start, window_suffix
-from tidegate.state.store_time import Moment
+from tidegate.state.store_time import StoreTime
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,7 +28,7 @@ class WindowStore(Generic[K, V]):
         rows: CachedStore,
         key: Serde[K],
         value: Serde[V],
-        moment: Moment,
+        moment: StoreTime,
         *,
         size: int,
         retention: int,

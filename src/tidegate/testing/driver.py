@@ -39,7 +39,7 @@ from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
 from tidegate.testing.gates import GateView
 from tidegate.testing.views import Discards, Outcome, StoreView, all_records, look_at
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import Kind, OnError
+from tidegate.topology.node import NodeKind, OnError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -326,7 +326,7 @@ class Driver:
         written: dict[str, Any] = {
             node.topic.name: node.topic
             for node in self._topology.nodes.values()
-            if node.topic is not None and node.kind in (Kind.SINK, Kind.TABLE_SINK)
+            if node.topic is not None and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
         }
         internal = {name: self._records_behind(name) for name in run.manifest.internal.values()}
         return Outcome(

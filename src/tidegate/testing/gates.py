@@ -9,14 +9,14 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.gate.formats import Audit, Held, InForce, Trigger
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.gate.step import Counts
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.task.task import StreamTask
 from tidegate.testing.views import all_records
-from tidegate.topology.node import Kind
+from tidegate.topology.node import NodeKind
 from tidegate.types import TopicPartition
 
 
@@ -34,13 +34,13 @@ class GateView:
         self._tasks = tasks
         assert self._gate.name == name  # noqa: S101 - one that is not there is told by name
         nodes = run.setting.topology.nodes.values()
-        [key] = [node.key for node in nodes if node.kind is Kind.GATE and node.name == name]
+        [key] = [node.key for node in nodes if node.kind is NodeKind.GATE and node.name == name]
         assert key is not None  # noqa: S101 - set by the dsl
         self._encode = key.encode
 
     @property
-    def _gate(self) -> Gate:
-        return Gate(self._log, self._manifest, self._name, self._clock)
+    def _gate(self) -> GateQuery:
+        return GateQuery(self._log, self._manifest, self._name, self._clock)
 
     def pause(self, key: Any, *, reason: str = "", actor: str = "test", expires_at: int | None = None) -> int:
         """Wish for it; the next run applies it. The epoch."""

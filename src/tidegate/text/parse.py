@@ -7,24 +7,24 @@ import re
 import msgspec
 
 from tidegate.serde.protocol import unencodable
-from tidegate.text.render import PLAIN_KINDS, Kind
+from tidegate.text.render import PLAIN_KINDS, ValueKind
 
-_WHOLE_KINDS = (Kind.INT, Kind.JAVA_LONG, Kind.JAVA_INT)
+_WHOLE_KINDS = (ValueKind.INT, ValueKind.JAVA_LONG, ValueKind.JAVA_INT)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?(nan|inf|infinity|[0-9.]+(e[+-]?[0-9]+)?)", re.IGNORECASE)
 
 
-def from_text(text: bytes, kind: Kind | None) -> bytes:
+def from_text(text: bytes, kind: ValueKind | None) -> bytes:
     """Text as the bytes of a kind; without one it stays as it is, if it is UTF-8."""
-    if kind is Kind.BYTES:
+    if kind is ValueKind.BYTES:
         return text
     try:
         said = text.decode()
     except UnicodeDecodeError:
         raise unencodable("str", "it is no UTF-8", "use --type bytes to send bytes as they are") from None
-    if kind is None or kind is Kind.STR:
+    if kind is None or kind is ValueKind.STR:
         return text
-    if kind is Kind.JSON:
+    if kind is ValueKind.JSON:
         return checked_json(text)
     return _plain(said.strip(), kind)
 
@@ -38,13 +38,13 @@ def checked_json(text: bytes) -> bytes:
     return text
 
 
-def _plain(said: str, kind: Kind) -> bytes:
+def _plain(said: str, kind: ValueKind) -> bytes:
     value: int | float | bool
-    if kind is Kind.BOOL and said in ("true", "false"):
+    if kind is ValueKind.BOOL and said in ("true", "false"):
         value = said == "true"
     elif kind in _WHOLE_KINDS and _WHOLE.fullmatch(said):
         value = int(said)
-    elif kind is Kind.FLOAT and _NUMBER.fullmatch(said) and said.count(".") <= 1 and said != ".":
+    elif kind is ValueKind.FLOAT and _NUMBER.fullmatch(said) and said.count(".") <= 1 and said != ".":
         value = float(said)
     else:
         raise unencodable(kind, f"{said[:40]!r} is none", "send another value, or name its type")

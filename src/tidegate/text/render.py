@@ -32,7 +32,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What a user says that keys or values are."""
 
     STR = "str"
@@ -46,17 +46,17 @@ class Kind(StrEnum):
 
 
 PLAIN_KINDS = {
-    Kind.STR: PLAIN[str],
-    Kind.INT: PLAIN[int],
-    Kind.FLOAT: PLAIN[float],
-    Kind.BOOL: PLAIN[bool],
-    Kind.BYTES: PLAIN[bytes],
-    Kind.JAVA_LONG: JavaLong(),
-    Kind.JAVA_INT: JavaInteger(),
+    ValueKind.STR: PLAIN[str],
+    ValueKind.INT: PLAIN[int],
+    ValueKind.FLOAT: PLAIN[float],
+    ValueKind.BOOL: PLAIN[bool],
+    ValueKind.BYTES: PLAIN[bytes],
+    ValueKind.JAVA_LONG: JavaLong(),
+    ValueKind.JAVA_INT: JavaInteger(),
 }
 
 
-def shown(data: bytes, kind: Kind | None = None) -> str:
+def shown(data: bytes, kind: ValueKind | None = None) -> str:
     """The bytes as one printable line; `SerdeError` if they are not of the kind that was named."""
     text = _guessed(data) if kind is None else _read_as(data, kind)
     if len(text) <= LONGEST_SHOWN:
@@ -64,15 +64,15 @@ def shown(data: bytes, kind: Kind | None = None) -> str:
     return f"{text[:LONGEST_SHOWN]}… ({_count(data)})"
 
 
-def as_json(data: bytes | None, kind: Kind | None = None) -> Any:
+def as_json(data: bytes | None, kind: ValueKind | None = None) -> Any:
     """The bytes as a value to put into JSON: whole, and {"base64": ...} where they are no text."""
     if data is None:
         return None
     if kind is None:
         return _guessed_json(data)
-    if kind is Kind.BYTES:
+    if kind is ValueKind.BYTES:
         return {"base64": base64.b64encode(data).decode()}
-    if kind is Kind.JSON:
+    if kind is ValueKind.JSON:
         return msgspec.Raw(_json(data).encode())
     value = PLAIN_KINDS[kind].decode(data)
     if isinstance(value, float) and not math.isfinite(value):
@@ -103,10 +103,10 @@ def printable_json(text: str) -> str:
     return "".join(sign if sign.isprintable() else _escape_json(sign) for sign in text)
 
 
-def _read_as(data: bytes, kind: Kind) -> str:
-    if kind is Kind.BYTES:
+def _read_as(data: bytes, kind: ValueKind) -> str:
+    if kind is ValueKind.BYTES:
         return _hex(data)
-    if kind is Kind.JSON:
+    if kind is ValueKind.JSON:
         return _json(data)
     value = PLAIN_KINDS[kind].decode(data)
     if isinstance(value, str):
@@ -131,10 +131,10 @@ def _guessed_json(data: bytes) -> Any:
     text = _text(data)
     if text is None:
         number = _number(data)
-        return as_json(data, Kind.BYTES) if number is None else number
+        return as_json(data, ValueKind.BYTES) if number is None else number
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return as_json(data, Kind.JSON)
+            return as_json(data, ValueKind.JSON)
         except SerdeError:
             pass
     return text

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tidegate.log import names
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import Manifest, internal_topic
-from tidegate.topology.node import INTERNAL, Kind
+from tidegate.topology.node import INTERNAL, NodeKind
 
 COMMANDS = ("status", "trigger")
 """Topics of a gate that others write to by design."""
@@ -59,8 +59,10 @@ def of_topology(topology: Topology) -> Belongings:
     changelogs = [
         names.changelog(app, store.name) for node in nodes for store in node.stores if store.changelog
     ]
-    gates = {node.name: node.options["topics"] for node in nodes if node.kind is Kind.GATE}
-    sinks = [node.topic.name for node in nodes if node.topic and node.kind in (Kind.SINK, Kind.TABLE_SINK)]
+    gates = {node.name: node.options["topics"] for node in nodes if node.kind is NodeKind.GATE}
+    sinks = [
+        node.topic.name for node in nodes if node.topic and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
+    ]
     return _belongings(app, [*internal, *changelogs], gates, sinks)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node
+from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Topology:
     def stages(self) -> list[tuple[Subtopology, Node]]:
         """The subtopologies that Spark runs as DataFrame stages, each with the node that reads its result."""
         home = {node: sub for sub in self.subtopologies() for node in sub.nodes}
-        frames = (node for node in self.nodes.values() if node.kind is Kind.FRAME)
+        frames = (node for node in self.nodes.values() if node.kind is NodeKind.FRAME)
         return [(home[node.parents[0]], node) for node in frames]
 
 
@@ -61,7 +61,7 @@ def feeds_gates_only(topology: Topology, node: Node) -> bool:
         return False
     children = topology.children(node.id)
     return bool(children) and all(
-        child.kind is Kind.GATE or (child.kind is Kind.MERGE and feeds_gates_only(topology, child))
+        child.kind is NodeKind.GATE or (child.kind is NodeKind.MERGE and feeds_gates_only(topology, child))
         for child in children
     )
 

@@ -14,7 +14,7 @@ import msgspec
 from tidegate.errors import ConfigError
 from tidegate.log import names
 from tidegate.topology.graph import Topology
-from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node
+from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind
 from tidegate.topology.source_code import code_of
 
 FORMAT = 1
@@ -117,7 +117,7 @@ def make_manifest(
         sinks={
             node.topic.name: partitions[node.topic.name]
             for node in nodes.values()
-            if node.topic and node.kind in (Kind.SINK, Kind.TABLE_SINK)
+            if node.topic and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
         },
         internal=internal,
         internal_partitions={
@@ -138,7 +138,7 @@ def make_manifest(
                 key="" if node.key is None else node.key.name,
             )
             for node in nodes.values()
-            if node.kind is Kind.GATE
+            if node.kind is NodeKind.GATE
         },
         steps={
             component.id: [[_step(nodes[node]) for node in sub.nodes] for sub in component.subtopologies]

@@ -15,7 +15,7 @@ from tidegate.topics import TopicBase
 OnError = Literal["stop", "skip", "dead-letter"]
 
 
-class Kind(StrEnum):
+class NodeKind(StrEnum):
     """What a node does. Those of tables carry changes (old and new value), the others records."""
 
     SOURCE = "source"
@@ -47,11 +47,11 @@ class Kind(StrEnum):
     TABLE_SINK = "table sink"
 
 
-INTERNAL = (Kind.REPARTITION, Kind.TABLE_GROUP, Kind.FRAME, Kind.ADMITTED)
+INTERNAL = (NodeKind.REPARTITION, NodeKind.TABLE_GROUP, NodeKind.FRAME, NodeKind.ADMITTED)
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
-COMMANDS = (Kind.GATE_STATUS, Kind.GATE_TRIGGER)
+COMMANDS = (NodeKind.GATE_STATUS, NodeKind.GATE_TRIGGER)
 """Sources that are not merged by time: all there is in them counts before the next record."""
-SOURCES = (Kind.SOURCE, Kind.TABLE, *COMMANDS)
+SOURCES = (NodeKind.SOURCE, NodeKind.TABLE, *COMMANDS)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,7 +59,7 @@ class Node:
     """One step. `functions` are the user's, by the role they play; `name` is the one that the user gave."""
 
     id: int
-    kind: Kind
+    kind: NodeKind
     parents: tuple[int, ...]
     location: str
     name: str = ""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import Manifest
-from tidegate.topology.node import Kind
+from tidegate.topology.node import NodeKind
 
 
 def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> Manifest:
@@ -23,7 +23,7 @@ def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> M
         name: replace(gate, key=made.gates[name].key) if not gate.key and name in made.gates else gate
         for name, gate in known.gates.items()
     }
-    nodes = (node for node in topology.nodes.values() if node.kind is Kind.GATE)
+    nodes = (node for node in topology.nodes.values() if node.kind is NodeKind.GATE)
     own = {store.name for node in nodes if node.name in known.gates for store in node.stores}
     stores = {
         name: replace(store, value=made.stores[name].value)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.topology.graph import Topology, build_graph
-from tidegate.topology.node import INTERNAL, SOURCES, Kind, Node, mistake
+from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind, mistake
 
-SINKS = (Kind.SINK, Kind.TABLE_SINK)
-STATEFUL = (Kind.AGGREGATE, Kind.TABLE_AGGREGATE, Kind.PROCESS, Kind.TABLE, Kind.GATE)
-EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, Kind.PEEK)
+SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
+STATEFUL = (NodeKind.AGGREGATE, NodeKind.TABLE_AGGREGATE, NodeKind.PROCESS, NodeKind.TABLE, NodeKind.GATE)
+EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, NodeKind.PEEK)
 
 
 def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
@@ -17,7 +17,7 @@ def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object
     if not nodes:
         raise mistake(
             "empty-topology",
-            Node(0, Kind.SOURCE, (), ""),
+            Node(0, NodeKind.SOURCE, (), ""),
             f"app {app!r} declares nothing",
             "add a stream",
         )
@@ -50,7 +50,7 @@ def _check_stores(nodes: Mapping[int, Node]) -> None:
 def _check_aggregates(nodes: Mapping[int, Node]) -> None:
     """An aggregate keeps one row per key."""
     for node in nodes.values():
-        if node.kind not in (Kind.AGGREGATE, Kind.TABLE_AGGREGATE):
+        if node.kind not in (NodeKind.AGGREGATE, NodeKind.TABLE_AGGREGATE):
             continue
         for store in node.stores:
             if store.kind in ("window", "session"):

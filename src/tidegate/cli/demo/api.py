@@ -66,7 +66,7 @@ def answered(response: HTTPResponse) -> Any:
         raise TidegateError("no-answer", f"the server answered {response.status}", "") from None
 
 
-class Following:
+class RecordStream:
     """Records of some topics from their start, each handed to `take` in a thread of its own.
 
     A stream that breaks off goes on where it stood; topics that do not exist yet are waited for.

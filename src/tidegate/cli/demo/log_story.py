@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.cli.demo.log_run import ORDERS, ORDERS_EACH, TOTALS, WRITERS, Figures, Place, run
-from tidegate.cli.demo.logs import FilePlace, own_broker
+from tidegate.cli.demo.logs import FileLog, own_broker
 from tidegate.cli.output import note, say, say_json
 from tidegate.errors import ConfigError
 
@@ -26,12 +26,12 @@ def only_log(folder: Path | None, *, kafka: bool, keep: bool, as_json: bool) -> 
                 signal.pause()
         return
     file = _new_file(folder)
-    _show(f"sqlite:///{file}", f"in {file}", FilePlace(file), kept=True, as_json=as_json)
+    _show(f"sqlite:///{file}", f"in {file}", FileLog(file), kept=True, as_json=as_json)
 
 
 def _show(url: str, where: str, place: Place, *, kept: bool, as_json: bool) -> None:
     if not as_json:
-        _opening("the embedded log" if isinstance(place, FilePlace) else "the log on Kafka", where)
+        _opening("the embedded log" if isinstance(place, FileLog) else "the log on Kafka", where)
     figures = run(place)
     if as_json:
         say_json({"log": url, **msgspec.to_builtins(figures)})

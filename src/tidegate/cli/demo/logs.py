@@ -16,7 +16,7 @@ from tidegate.cli.output import note
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
@@ -26,7 +26,7 @@ from tidegate.log.sqlite.log import SqliteLog
 COMPACT_SECONDS = 30.0
 
 
-class FilePlace:
+class FileLog:
     """The embedded log in one file."""
 
     def __init__(self, file: Path) -> None:
@@ -44,7 +44,7 @@ class FilePlace:
         return self._file.stat().st_size
 
 
-class BrokerPlace:
+class BrokerLog:
     """A broker, with its folder."""
 
     def __init__(self, url: str, folder: Path) -> None:
@@ -52,7 +52,7 @@ class BrokerPlace:
         self._folder = folder
 
     def open(self) -> Log:
-        return open_log(LogPlace(self._url))
+        return open_log(LogLocation(self._url))
 
     def compact(self) -> None:
         """A broker leaves the segment alone that it writes to. It begins a new one when a record comes whose
@@ -77,7 +77,7 @@ class BrokerPlace:
 
 
 @contextmanager
-def own_broker() -> Iterator[tuple[str, BrokerPlace]]:
+def own_broker() -> Iterator[tuple[str, BrokerLog]]:
     """A broker in a temporary folder; both are gone when the block ends, however it ends.
 
     Raises ConfigError (`no-java`, `old-java`, `no-maven`, `no-jars`) with what to install.
@@ -93,7 +93,7 @@ def own_broker() -> Iterator[tuple[str, BrokerPlace]]:
         with _working("starting a broker"):
             cluster = KafkaCluster(folder)
         with cluster:
-            yield cluster.url, BrokerPlace(cluster.url, folder)
+            yield cluster.url, BrokerLog(cluster.url, folder)
 
 
 @contextmanager

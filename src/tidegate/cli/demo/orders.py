@@ -24,7 +24,7 @@ from tidegate.cli.demo.folder import PARTITIONS, make_folder
 from tidegate.cli.demo.logs import own_broker
 from tidegate.cli.demo.processes import Child
 from tidegate.cli.demo.scene import LOOK_SECONDS, Scene, failed
-from tidegate.cli.demo.screen import View
+from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.source import ORDERS, PER_SECOND, Source
 from tidegate.cli.demo.story import CUSTOMER, START_SECONDS, play
 from tidegate.cli.demo.watch import GATE, Snapshot, Watch
@@ -39,7 +39,7 @@ SETTLE_SECONDS = 3.0
 
 def orders(folder: Path | None, *, kafka: bool, seconds: float | None, as_json: bool) -> None:
     """The demo, to its end."""
-    view = View(json=as_json)
+    view = Screen(json=as_json)
     if seconds is None and not view.attended:
         seconds = STORY_SECONDS
     with _ending_on_signals(), ExitStack() as stack:
@@ -64,7 +64,7 @@ def orders(folder: Path | None, *, kafka: bool, seconds: float | None, as_json: 
             view.tell("kept", f"Everything is kept. To go on where it ended: {again}", folder=str(place))
 
 
-def _run(folder: Path, connection: Connection, seconds: float | None, view: View) -> None:
+def _run(folder: Path, connection: Connection, seconds: float | None, view: Screen) -> None:
     ensure_topic(
         connection.log, ORDERS.name, table=False, partitions=None, default=PARTITIONS, config=ORDERS.config
     )
@@ -128,7 +128,7 @@ def _url(server: Child) -> str:
     raise failed(f"the server does not listen after {START_SECONDS:.0f} s; {server.file} has what it said")
 
 
-def _what_to_try(view: View, folder: Path, url: str) -> None:
+def _what_to_try(view: Screen, folder: Path, url: str) -> None:
     command = _tidegate()
     view.tell("try", f"  {url} answers. Try, in another terminal:")
     for text in (

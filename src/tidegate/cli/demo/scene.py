@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from tidegate.cli.demo.processes import Child
-from tidegate.cli.demo.screen import View
+from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.watch import Snapshot, Watch
 from tidegate.errors import TidegateError
 
@@ -16,7 +16,7 @@ LOOK_SECONDS = 0.5
 class Scene:
     """Children that must live, a watch, and a view of it."""
 
-    def __init__(self, children: list[Child], watch: Watch, view: View) -> None:
+    def __init__(self, children: list[Child], watch: Watch, view: Screen) -> None:
         self._children = children
         self._watch = watch
         self.view = view

@@ -26,7 +26,7 @@ LONGEST_REASON = 30
 NAMED = 3
 
 
-class View:
+class Screen:
     """Where the demo is told."""
 
     def __init__(self, *, json: bool) -> None:
@@ -38,7 +38,7 @@ class View:
         self._table = Live(console=self._console, auto_refresh=False)
         self._line_at = 0.0
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> Screen:
         return self
 
     def __exit__(

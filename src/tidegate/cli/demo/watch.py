@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.cli.demo.api import Api, Following
+from tidegate.cli.demo.api import Api, RecordStream
 from tidegate.cli.demo.source import ADMITTED, TOTALS, Totals
 from tidegate.errors import TidegateError
 
@@ -116,7 +116,7 @@ class Watch:
         self._rates = Rate(), Rate()
         self._known: dict[str, Any] = {}
         self._outputs = Outputs()
-        self._following = Following(api, [ADMITTED.name, TOTALS.name], self._outputs.take)
+        self._following = RecordStream(api, [ADMITTED.name, TOTALS.name], self._outputs.take)
 
     def close(self) -> None:
         self._following.stop()

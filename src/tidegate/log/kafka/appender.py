@@ -21,7 +21,13 @@ from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.error_mapping import COMMIT_UNKNOWN, RAISED, error_of, in_our_words, unknown_append
+from tidegate.log.kafka.error_mapping import (
+    COMMIT_UNKNOWN,
+    RAISED,
+    error_of,
+    translated_errors,
+    unknown_append,
+)
 from tidegate.log.kafka.send import is_small, send
 from tidegate.log.kafka.topics import Topics
 from tidegate.log.kafka.writer import KafkaWriter
@@ -79,7 +85,7 @@ class Appender:
                 self._one_by_one[partition.topic] if is_small(info) else nullcontext()
             )
         report = _Report()
-        with alone, in_our_words(f"the record cannot be appended to {partition}"):
+        with alone, translated_errors(f"the record cannot be appended to {partition}"):
             try:
                 self._await(producer, partition, batch, report)
             except RAISED as cause:

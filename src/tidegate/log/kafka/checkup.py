@@ -12,7 +12,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from tidegate.errors import LogError
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.error_mapping import error_of, in_our_words
+from tidegate.log.kafka.error_mapping import error_of, translated_errors
 from tidegate.log.kafka.topics import ASK_SECONDS, Topics
 from tidegate.log.topic import TopicSpec
 
@@ -28,7 +28,7 @@ class Checkup:
         self._topics = topics
 
     def brokers(self) -> int:
-        with in_our_words("brokers cannot be listed"):
+        with translated_errors("brokers cannot be listed"):
             return len(self._clients.admin.list_topics(timeout=ASK_SECONDS).brokers)
 
     def may_create(self, spec: TopicSpec) -> None:
@@ -56,7 +56,7 @@ class Checkup:
 
     def _broker_config(self) -> dict[str, str] | None:
         admin = self._clients.admin
-        with in_our_words("the brokers' settings cannot be read"):
+        with translated_errors("the brokers' settings cannot be read"):
             node = next(iter(admin.list_topics(timeout=ASK_SECONDS).brokers))
             resource = ConfigResource(ResourceType.BROKER, str(node))
             try:

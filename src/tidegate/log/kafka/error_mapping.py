@@ -140,7 +140,7 @@ def unknown_append(error: KafkaError, partition: TopicPartition) -> LogError | N
 
 
 @contextmanager
-def in_our_words(doing: str, writer_id: str = "") -> Iterator[None]:
+def translated_errors(doing: str, writer_id: str = "") -> Iterator[None]:
     """Whatever librdkafka raises inside leaves as a LogError with a hint."""
     try:
         yield

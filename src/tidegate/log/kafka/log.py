@@ -19,7 +19,7 @@ from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.topics import Topics
 from tidegate.log.kafka.writer import KafkaWriter
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
@@ -37,7 +37,7 @@ class KafkaLog:
     ) -> None:
         """Raises ConfigError for settings that librdkafka refuses, and LogError `log-unreachable`."""
         self._clock = clock or SystemClock()
-        self._place = LogPlace(f"kafka://{servers}", kafka=dict(settings or {}))
+        self._place = LogLocation(f"kafka://{servers}", kafka=dict(settings or {}))
         self._clients = Clients(servers, settings or {})
         self._id = self._reach()
         self._topics = Topics(self._clients)
@@ -49,7 +49,7 @@ class KafkaLog:
         return self._id
 
     @property
-    def place(self) -> LogPlace:
+    def place(self) -> LogLocation:
         return self._place
 
     def check(self) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from tidegate.errors import LogError
-from tidegate.log.kafka.error_mapping import in_our_words, in_words
+from tidegate.log.kafka.error_mapping import in_words, translated_errors
 from tidegate.log.kafka.zero_time import WRITTEN_AS, take_back
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import READ_SCHEMA, Headers, columns_to_batch
@@ -52,12 +52,12 @@ class KafkaReader:
         self._paused: set[TopicPartition] = set()
         self._closed = False
         self._identity = _Identity({one.topic for one in positions}, identify)
-        with in_our_words("partitions cannot be read"):
+        with translated_errors("partitions cannot be read"):
             consumer.assign(self._places(positions))
 
     def poll(self, timeout: float) -> list[Fetched]:
         self._identity.look()
-        with in_our_words("records cannot be read"):
+        with translated_errors("records cannot be read"):
             messages: list[Any] = self._consumer.consume(PAGE_RECORDS, 0.0)
             if not messages and timeout > 0:
                 first = self._consumer.poll(timeout)
@@ -94,12 +94,12 @@ class KafkaReader:
     def _let_go(self, partitions: Iterable[TopicPartition]) -> None:
         """Not Kafka's own pause: behind that the end would not be told again."""
         if places := self._places(partitions):
-            with in_our_words("partitions cannot be let go"):
+            with translated_errors("partitions cannot be let go"):
                 self._consumer.incremental_unassign(places)
 
     def _go_on(self, partitions: Iterable[TopicPartition]) -> None:
         if places := self._places(partitions):
-            with in_our_words("partitions cannot be read"):
+            with translated_errors("partitions cannot be read"):
                 self._consumer.incremental_assign(places)
 
     def _places(self, partitions: Iterable[TopicPartition]) -> list[Place]:

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from tidegate.errors import LogError
 from tidegate.log.ensure import check_event_times
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.error_mapping import error_of, in_our_words
+from tidegate.log.kafka.error_mapping import error_of, translated_errors
 from tidegate.log.topic import DEFAULTS, EVENT_TIMES, POLICY, RATIO, TIMES, TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
@@ -86,7 +86,7 @@ class Topics:
         except KafkaException as cause:
             if error_of(cause).code() in _MISSING:
                 raise _no_such_topic(name) from None
-            with in_our_words(f"topic {name!r} cannot be described"):
+            with translated_errors(f"topic {name!r} cannot be described"):
                 raise
         kept = {entry: entries[entry].value for entry in entries if entry in _KNOWN}
         return TopicInfo(name, str(topic.topic_id), kept, tuple(starts[one] for one in partitions))
@@ -105,7 +105,7 @@ class Topics:
         return info
 
     def names(self) -> list[str]:
-        with in_our_words("topics cannot be listed"):
+        with translated_errors("topics cannot be listed"):
             found = self._clients.admin.list_topics(timeout=ASK_SECONDS).topics
         return sorted(name for name in found if not name.startswith("__"))
 
@@ -117,7 +117,7 @@ class Topics:
         except KafkaException as cause:
             if error_of(cause).code() in _MISSING:
                 raise _no_such_topic(name) from None
-            with in_our_words(f"topic {name!r} cannot be deleted"):
+            with translated_errors(f"topic {name!r} cannot be deleted"):
                 raise
         deadline = time.monotonic() + SHOWN_SECONDS
         while name in self.names() and time.monotonic() < deadline:
@@ -144,7 +144,7 @@ class Topics:
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
         place = Place(partition.topic, partition.partition, before)
-        with in_our_words(f"{partition} cannot be purged"):
+        with translated_errors(f"{partition} cannot be purged"):
             for future in self._clients.admin.delete_records([place], request_timeout=ASK_SECONDS).values():
                 future.result()
 
@@ -152,7 +152,7 @@ class Topics:
         """It may be there already."""
         config = KEPT | self._clients.topic_config | dict(spec.config) | {TIMES: EVENT_TIMES}
         new = NewTopic(spec.name, spec.partitions, self._clients.replicas, config=config)
-        with in_our_words(f"topic {spec.name!r} cannot be created"):
+        with translated_errors(f"topic {spec.name!r} cannot be created"):
             asked = self._clients.admin.create_topics([new], validate_only=dry, request_timeout=ASK_SECONDS)
             try:
                 asked[spec.name].result()
@@ -207,7 +207,7 @@ class Topics:
                     if self._is_fresh(partition.topic):
                         raise _not_everywhere(partition) from None
                     raise _no_such_partition(partition) from None
-                with in_our_words(f"offsets of {partition} cannot be read"):
+                with translated_errors(f"offsets of {partition} cannot be read"):
                     raise
             if found[partition] < NO_RECORD:  # what librdkafka says while the leader changes
                 raise LogError(

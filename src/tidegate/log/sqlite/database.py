@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from tidegate.errors import LogError
-from tidegate.log.sqlite.error_mapping import in_our_words
+from tidegate.log.sqlite.error_mapping import translated_errors
 from tidegate.log.sqlite.file_check import check_contents, check_file
 from tidegate.log.sqlite.filesystem import MOUNTS, refuse_network_file_system
 from tidegate.log.sqlite.layout import DDL, check, corrupt, seal
@@ -60,7 +60,7 @@ class Database:
             _prepare(path, vfs, mounts)
             self._name = path.absolute().as_uri() + (f"?vfs={vfs}" if vfs else "")
         self._writing = self.connect(create=path is None)
-        with in_our_words(), _untouched_on_error(self._writing):
+        with translated_errors(), _untouched_on_error(self._writing):
             if path is None:
                 _create_tables(self._writing)
             else:
@@ -71,7 +71,7 @@ class Database:
     def connect(self, *, create: bool = False, busy_seconds: float | None = None) -> apsw.Connection:
         """A new connection, set up as all of them are; `busy_seconds` if it has less patience."""
         flags = _FLAGS | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        with in_our_words():
+        with translated_errors():
             connection = apsw.Connection(self._name, flags=flags)
             with _untouched_on_error(connection):
                 connection.set_busy_handler(_Patience(busy_seconds or self._busy_seconds))
@@ -91,7 +91,7 @@ class Database:
         A failure before COMMIT rolls back. A failure of COMMIT itself that is not a plain refusal leaves
         it open what a crash would bring back: `commit-unknown`, and this database is spent.
         """
-        with self._lock, in_our_words():
+        with self._lock, translated_errors():
             self.check()
             connection = self._writing
             if self.path is not None and sync is not self._syncs:
@@ -124,7 +124,7 @@ class Database:
         """Bring what was committed unsynced to the disk, with no lock held: the next synced commit, during
         which everybody waits, then has little left to sync. A matter of speed, not of safety."""
         if self.path is not None and (wal := self.path.with_name(self.path.name + "-wal")).exists():
-            with in_our_words(), wal.open("rb") as file:
+            with translated_errors(), wal.open("rb") as file:
                 os.fdatasync(file.fileno())
 
     @contextmanager
@@ -138,7 +138,7 @@ class Database:
     def close(self) -> None:
         """Close the connections. Closing twice is fine. The last one moves the WAL into the file; if that
         fails, everything is still in the WAL."""
-        with self._lock, self._read_lock, in_our_words():
+        with self._lock, self._read_lock, translated_errors():
             self._closed = True
             try:
                 self._reading.close()
@@ -158,7 +158,7 @@ class Database:
 @contextmanager
 def snapshot(connection: apsw.Connection) -> Iterator[None]:
     """One short read transaction on a connection of one's own."""
-    with in_our_words():
+    with translated_errors():
         connection.execute("BEGIN")
         try:
             yield
@@ -205,7 +205,7 @@ def _untouched_on_error(connection: apsw.Connection) -> Iterator[None]:
 def _prepare(path: Path, vfs: str | None, mounts: Path) -> None:
     """See that `path` is a whole file of ours, or make one: built aside and linked into place whole, so that
     neither a crash nor a second process ever meets half a log."""
-    with in_our_words():
+    with translated_errors():
         refuse_network_file_system(path, mounts)
         if path.is_dir():
             raise LogError("not-a-log", f"{path} is a folder", "name a file")

@@ -56,7 +56,7 @@ _RETRYABLE = frozenset(["log-busy", "disk-full", "io-error"])
 
 
 @contextmanager
-def in_our_words() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Whatever SQLite or the operating system raises inside leaves as a LogError with a hint."""
     try:
         yield

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.log.checks import check_batch
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.database import Database
@@ -55,8 +55,8 @@ class SqliteLog:
         return self._database.path
 
     @property
-    def place(self) -> LogPlace:
-        return LogPlace("sqlite://" if self.path is None else f"sqlite:///{self.path.absolute()}")
+    def place(self) -> LogLocation:
+        return LogLocation("sqlite://" if self.path is None else f"sqlite:///{self.path.absolute()}")
 
     def check(self) -> None:
         """A file is always there; but a commit whose outcome is unknown spends the log that is open."""

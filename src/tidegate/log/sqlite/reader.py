@@ -21,7 +21,7 @@ from tidegate.log.sqlite.append import load_partition
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.codec import decode
 from tidegate.log.sqlite.database import Database, snapshot
-from tidegate.log.sqlite.error_mapping import in_our_words
+from tidegate.log.sqlite.error_mapping import translated_errors
 from tidegate.log.sqlite.layout import SPAN_COLUMNS, PartitionRow, Span, corrupt, to_span
 from tidegate.types import Offset, TopicPartition
 
@@ -120,7 +120,7 @@ class SqliteReader:
         self._connection.close()
 
     def _changed(self) -> bool:
-        with in_our_words():
+        with translated_errors():
             version: int = self._connection.pragma("data_version")
         changed = version != self._version
         self._version = version

@@ -30,7 +30,7 @@ from tidegate.log.faultpoints import reach
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.compact import compact, is_due
 from tidegate.log.sqlite.database import Database, fetch
-from tidegate.log.sqlite.error_mapping import in_our_words
+from tidegate.log.sqlite.error_mapping import translated_errors
 from tidegate.log.sqlite.layout import PAGE_SIZE
 from tidegate.log.sqlite.merge import merge_small
 from tidegate.log.sqlite.old_writers import NOTE_MS, note_live, sweep_writers
@@ -92,7 +92,7 @@ class Upkeep:
         thing that could not be done, when all else is done."""
         if self._stop.is_set():
             raise LogError("closed", "the log is closed", "open it again")
-        with self._working, in_our_words():
+        with self._working, translated_errors():
             deadline = time.monotonic() + (LOCK_SECONDS if topic is not None else 0.0)
             while not self._lock.take():
                 if time.monotonic() < deadline:
@@ -284,7 +284,7 @@ def _apart(
 ) -> Iterator[None]:
     """A part of a round that may fail alone. What concerns the whole log ends the round."""
     try:
-        with in_our_words():
+        with translated_errors():
             yield
     except LogError as error:
         if error.code in _WHOLE_LOG:

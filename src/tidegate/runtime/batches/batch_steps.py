@@ -21,19 +21,19 @@ from tidegate.runtime.operators.immutable import PLAIN_TYPES, unchangeable
 from tidegate.runtime.operators.null_values import NullValues
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 KINDS = (
-    Kind.MAP,
-    Kind.FLAT_MAP,
-    Kind.FILTER,
-    Kind.SELECT_KEY,
-    Kind.AGGREGATE,
-    Kind.TABLE_MAP,
-    Kind.TABLE_FILTER,
-    Kind.SINK,
-    Kind.TABLE_SINK,
-    Kind.REPARTITION,
+    NodeKind.MAP,
+    NodeKind.FLAT_MAP,
+    NodeKind.FILTER,
+    NodeKind.SELECT_KEY,
+    NodeKind.AGGREGATE,
+    NodeKind.TABLE_MAP,
+    NodeKind.TABLE_FILTER,
+    NodeKind.SINK,
+    NodeKind.TABLE_SINK,
+    NodeKind.REPARTITION,
 )
 
 Step = Callable[[Columns], Columns]
@@ -55,7 +55,7 @@ def batch_steps(topology: Topology, subtopology: Subtopology, host: BatchHost) -
     if len(subtopology.inputs) != 1:
         return None
     node = topology.nodes[subtopology.inputs[0]]
-    if node.kind not in (Kind.SOURCE, Kind.REPARTITION, Kind.FRAME, Kind.ADMITTED):
+    if node.kind not in (NodeKind.SOURCE, NodeKind.REPARTITION, NodeKind.FRAME, NodeKind.ADMITTED):
         return None
     steps: list[Step] = []
     while children := topology.children(node.id):
@@ -71,18 +71,18 @@ def batch_steps(topology: Topology, subtopology: Subtopology, host: BatchHost) -
 
 
 def _step(node: Node, host: BatchHost, behind: list[Node]) -> Step:
-    if node.kind in (Kind.SINK, Kind.TABLE_SINK, Kind.REPARTITION):
+    if node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK, NodeKind.REPARTITION):
         return _emit(node, host)
-    if node.kind is Kind.AGGREGATE:
-        return aggregate(node, host, wants_old=[child.kind for child in behind] != [Kind.TABLE_SINK])
+    if node.kind is NodeKind.AGGREGATE:
+        return aggregate(node, host, wants_old=[child.kind for child in behind] != [NodeKind.TABLE_SINK])
     function = node.functions["function"]
-    makers: dict[Kind, Callable[[Callable[..., Any]], Step]] = {
-        Kind.MAP: _map,
-        Kind.FLAT_MAP: _flat_map,
-        Kind.FILTER: _filter,
-        Kind.SELECT_KEY: _select_key,
-        Kind.TABLE_MAP: _table_map,
-        Kind.TABLE_FILTER: _table_filter,
+    makers: dict[NodeKind, Callable[[Callable[..., Any]], Step]] = {
+        NodeKind.MAP: _map,
+        NodeKind.FLAT_MAP: _flat_map,
+        NodeKind.FILTER: _filter,
+        NodeKind.SELECT_KEY: _select_key,
+        NodeKind.TABLE_MAP: _table_map,
+        NodeKind.TABLE_FILTER: _table_filter,
     }
     return makers[node.kind](function)
 
@@ -162,7 +162,7 @@ def _emit(node: Node, host: BatchHost) -> Step:
         changes = columns.values
         if isinstance(changes, Changes):
             columns = _rows_to_send(columns, changes)
-        if node.kind is Kind.REPARTITION and None in columns.keys.distinct:
+        if node.kind is NodeKind.REPARTITION and None in columns.keys.distinct:
             raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
         if len(columns):
             host.emit_columns(node, columns)

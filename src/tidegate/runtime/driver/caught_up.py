@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from tidegate.errors import LogError
-from tidegate.gate.query import Gate
+from tidegate.gate.query import GateQuery
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import nothing_between
@@ -71,9 +71,9 @@ class CaughtUp:
             one.draining for gate in self._gates() for one in gate.states()
         )
 
-    def _gates(self) -> Iterator[Gate]:
+    def _gates(self) -> Iterator[GateQuery]:
         manifest = self._run.manifest
-        return (Gate(self._log, manifest, name, self._run.setting.clock) for name in manifest.gates)
+        return (GateQuery(self._log, manifest, name, self._run.setting.clock) for name in manifest.gates)
 
     def _internal(self) -> dict[str, int]:
         manifest = self._run.manifest

@@ -20,17 +20,23 @@ from enum import Enum
 
 from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.runtime.driver.caught_up import CaughtUp
-from tidegate.runtime.driver.driver_epoch import TICK_SECONDS, Launcher, Means, Patience, Term
+from tidegate.runtime.driver.driver_epoch import (
+    TICK_SECONDS,
+    DriverEpoch,
+    DriverResources,
+    Launcher,
+    Patience,
+)
 from tidegate.runtime.driver.first_start import write_manifest
 from tidegate.runtime.driver.partition_watch import DRIVER, PartitionWatch
-from tidegate.runtime.driver.slot_overview import View
+from tidegate.runtime.driver.slot_overview import SlotOverview
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE, Claim, take_over
 from tidegate.runtime.topics.control import ControlFollower, Stop, read_control
 from tidegate.runtime.topics.failures import error_of
 from tidegate.runtime.topics.status import Failure, StatusFollower, Warned, tell
 
-__all__ = ["Coordinator", "Launcher", "Means", "Patience", "State", "View"]
+__all__ = ["Coordinator", "DriverResources", "Launcher", "Patience", "SlotOverview", "State"]
 
 LOOK_FOR_ROOM_SECONDS = 2.0
 QUIET_SECONDS = 3.0
@@ -52,7 +58,7 @@ class Coordinator:
 
     def __init__(
         self,
-        means: Means,
+        means: DriverResources,
         slots: int | None,
         *,
         until_caught_up: CaughtUp | None = None,
@@ -65,7 +71,7 @@ class Coordinator:
         self._caught_up = until_caught_up
         self._machine = machine
         self._stop_asked = threading.Event()
-        self._term: Term | None = None
+        self._term: DriverEpoch | None = None
         self._first_epoch = 0
         self._watch = PartitionWatch(means.run, means.patience.look_for_partitions_seconds)
         self._grown: Run | None = None
@@ -75,7 +81,7 @@ class Coordinator:
         self._room = self._unfilled = 0
         self.state = State.STARTING
         self.error: TidegateError | None = None
-        self.view = View()
+        self.view = SlotOverview()
 
     @property
     def claim(self) -> Claim | None:
@@ -127,9 +133,11 @@ class Coordinator:
 
     # --- steps of a run -------------------------------------------------------------------------------
 
-    def _begin(self, claim: Claim, slots: int, status: StatusFollower, control: ControlFollower) -> Term:
+    def _begin(
+        self, claim: Claim, slots: int, status: StatusFollower, control: ControlFollower
+    ) -> DriverEpoch:
         self.view.next_term()
-        term = self._term = Term(self._means, claim, slots, self.view)
+        term = self._term = DriverEpoch(self._means, claim, slots, self.view)
         term.start_slots()
         self._await_landings(term, status, control)
         if not self._stop_asked.is_set():
@@ -160,7 +168,7 @@ class Coordinator:
             self._means, self._grown = replace(self._means, run=self._grown), None
             self._watch = PartitionWatch(self._means.run, self._means.patience.look_for_partitions_seconds)
 
-    def _await_landings(self, term: Term, status: StatusFollower, control: ControlFollower) -> None:
+    def _await_landings(self, term: DriverEpoch, status: StatusFollower, control: ControlFollower) -> None:
         deadline = time.monotonic() + self._means.patience.landing_seconds
         while len(self.view.landings) < term.count and not self._stop_asked.is_set():
             self._read(status, TICK_SECONDS)
@@ -183,7 +191,7 @@ class Coordinator:
                 "use a kafka:// log, or --master local[*]",
             )
 
-    def _follow(self, term: Term, status: StatusFollower, control: ControlFollower) -> int | None:
+    def _follow(self, term: DriverEpoch, status: StatusFollower, control: ControlFollower) -> int | None:
         """Until the end, or until a new plan is due: over how many slots?"""
         while not self._stop_asked.is_set():
             self._read(status, TICK_SECONDS)
@@ -206,7 +214,7 @@ class Coordinator:
             return None
         return max(1, min(self._wanted or self._means.launcher.room(), len(self._grown.tasks())))
 
-    def _better(self, term: Term) -> int | None:
+    def _better(self, term: DriverEpoch) -> int | None:
         """How many slots a new plan should have, if one is due: seldom, since everything stops for it."""
         now = time.monotonic()
         if now < self._look_at:
@@ -219,7 +227,7 @@ class Coordinator:
             return None
         return term.count if term.saves() else self._more(term)
 
-    def _more(self, term: Term) -> int | None:
+    def _more(self, term: DriverEpoch) -> int | None:
         """How many slots there is room for, if they are more."""
         before, self._room = self._room, self._means.launcher.room()
         if self._room != before:  # executors come one after the other
@@ -251,7 +259,7 @@ class Coordinator:
             with suppress(TidegateError):
                 tell(self._means.log, claim.app, warned, self._means.clock.now())
 
-    def _warn_of_stages(self, term: Term) -> None:
+    def _warn_of_stages(self, term: DriverEpoch) -> None:
         """A stage without a core waits, and nobody would know why."""
         cores = self._means.launcher.cores()
         if self._means.run.stages() and cores <= term.count:
@@ -260,7 +268,7 @@ class Coordinator:
 
     # --- what is known --------------------------------------------------------------------------------
 
-    def _check(self, term: Term, control: ControlFollower) -> None:
+    def _check(self, term: DriverEpoch, control: ControlFollower) -> None:
         """Raise for what ends the app: another driver, a writer that failed, a budget that is spent."""
         control.poll()
         if control.now.epoch(ROLE) > self.epoch:

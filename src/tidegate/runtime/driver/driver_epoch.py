@@ -21,7 +21,7 @@ from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.assign import assign, saved
-from tidegate.runtime.driver.slot_overview import View
+from tidegate.runtime.driver.slot_overview import SlotOverview
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE, Claim, ask_to_stop, may_regain
 from tidegate.runtime.slot.stage import Stage
@@ -79,7 +79,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class DriverResources:
     """What a driver works with, in all its terms."""
 
     run: Run
@@ -91,10 +91,10 @@ class Means:
     patience: Patience
 
 
-class Term:
+class DriverEpoch:
     """The slots and stages of one claim."""
 
-    def __init__(self, means: Means, claim: Claim, count: int, view: View) -> None:
+    def __init__(self, means: DriverResources, claim: Claim, count: int, view: SlotOverview) -> None:
         self.claim = claim
         self.count = count
         self.fatal: TidegateError | None = None

@@ -15,7 +15,7 @@ SILENT_SECONDS = 3.0
 
 
 @dataclass(slots=True)
-class View:
+class SlotOverview:
     """Of one run. Numbers of slots are their own; those below 0 are stages."""
 
     landings: dict[int, Landing] = field(default_factory=dict)

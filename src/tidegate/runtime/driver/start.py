@@ -23,7 +23,7 @@ from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.slot.stage import Stage
-from tidegate.runtime.task.task import Setting, StreamTask
+from tidegate.runtime.task.task import RunContext, StreamTask
 from tidegate.runtime.topics.control import Plan, SlotPlan
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.runtime.topics.status import status_topic
@@ -36,7 +36,7 @@ from tidegate.topology.differences import changed_functions, check_unchanged
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, partition_counts
-from tidegate.topology.node import COMMANDS, SOURCES, Kind
+from tidegate.topology.node import COMMANDS, SOURCES, NodeKind
 from tidegate.types import TopicPartition
 
 SMALL_BATCH = 100
@@ -54,7 +54,7 @@ REPARTITION_CONFIG = {
 class Run:
     """An app that is ready to run: everything it needs is in the log."""
 
-    setting: Setting
+    setting: RunContext
     log: Log
     counts: Mapping[tuple[str, int], int]
     notices: tuple[TidegateError, ...] = field(default=(), kw_only=True)
@@ -283,7 +283,7 @@ def prepare(
             "message.timestamp.after.max.ms": str(2**63 - 1),
         },
     )
-    setting = Setting(topology, manifest, infos, letters, clock, on_error=on_error, batches=batches)
+    setting = RunContext(topology, manifest, infos, letters, clock, on_error=on_error, batches=batches)
     return Run(setting, log, counts, notices=tuple(notices))
 
 
@@ -301,14 +301,16 @@ def attach(
     topics = [*manifest.sources, *manifest.sinks, *manifest.internal.values(), letters]
     infos = {topic: log.describe(topic) for topic in topics}
     counts = partition_counts(topology, {**manifest.sources, **manifest.sinks}, manifest.internal_partitions)
-    setting = Setting(topology, manifest, infos, letters, clock, on_error=on_error, small_batch=small_batch)
+    setting = RunContext(
+        topology, manifest, infos, letters, clock, on_error=on_error, small_batch=small_batch
+    )
     return Run(setting, log, counts)
 
 
 def check_sources(log: Log, topology: Topology) -> None:
     """Raise for a source topic that is not there."""
     for node in topology.nodes.values():
-        reads = node.kind in (Kind.SOURCE, Kind.TABLE)
+        reads = node.kind in (NodeKind.SOURCE, NodeKind.TABLE)
         if reads and node.topic is not None and find_topic(log, node.topic.name) is None:
             raise ConfigError(
                 "no-such-topic",

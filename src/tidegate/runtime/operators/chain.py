@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidegate.gate.task_gates import Gates
+from tidegate.gate.task_gates import TaskGates
 from tidegate.runtime.operators import sinks
 from tidegate.runtime.operators import stateful as stateful_steps
 from tidegate.runtime.operators import stateless as stateless_steps
@@ -15,34 +15,34 @@ from tidegate.runtime.operators.replaced import Replaced
 from tidegate.runtime.operators.self_join import shared_stores
 from tidegate.runtime.operators.step import Getter, R
 from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.node import COMMANDS, INTERNAL, Kind, Node
+from tidegate.topology.node import COMMANDS, INTERNAL, Node, NodeKind
 
 Maker = Callable[["TaskChain", Node], Handler]
 
-MAKERS: Mapping[Kind, Maker] = {
-    Kind.MAP: stateless_steps.map_values,
-    Kind.MAP_RECORDS: stateless_steps.map_records,
-    Kind.FLAT_MAP: stateless_steps.flat_map,
-    Kind.FILTER: stateless_steps.filter_values,
-    Kind.SELECT_KEY: stateless_steps.select_key,
-    Kind.PEEK: stateless_steps.peek,
-    Kind.MERGE: lambda chain, node: chain.forward(node),
-    Kind.BRANCH: stateless_steps.branch,
-    Kind.MAP_BATCHES: stateless_steps.map_batches,
-    Kind.AGGREGATE: stateful_steps.aggregate,
-    Kind.PROCESS: stateful_steps.process,
-    Kind.TABLE_MAP: table_steps.table_map,
-    Kind.TABLE_FILTER: table_steps.table_filter,
-    Kind.TABLE_AGGREGATE: table_steps.table_aggregate,
-    Kind.SINK: sinks.sink,
-    Kind.TABLE_SINK: sinks.table_sink,
+MAKERS: Mapping[NodeKind, Maker] = {
+    NodeKind.MAP: stateless_steps.map_values,
+    NodeKind.MAP_RECORDS: stateless_steps.map_records,
+    NodeKind.FLAT_MAP: stateless_steps.flat_map,
+    NodeKind.FILTER: stateless_steps.filter_values,
+    NodeKind.SELECT_KEY: stateless_steps.select_key,
+    NodeKind.PEEK: stateless_steps.peek,
+    NodeKind.MERGE: lambda chain, node: chain.forward(node),
+    NodeKind.BRANCH: stateless_steps.branch,
+    NodeKind.MAP_BATCHES: stateless_steps.map_batches,
+    NodeKind.AGGREGATE: stateful_steps.aggregate,
+    NodeKind.PROCESS: stateful_steps.process,
+    NodeKind.TABLE_MAP: table_steps.table_map,
+    NodeKind.TABLE_FILTER: table_steps.table_filter,
+    NodeKind.TABLE_AGGREGATE: table_steps.table_aggregate,
+    NodeKind.SINK: sinks.sink,
+    NodeKind.TABLE_SINK: sinks.table_sink,
 }
 
 
 class TaskChain:
     """The compiled subtopology of one task. `inputs` takes records by the node that reads them."""
 
-    def __init__(self, topology: Topology, subtopology: Subtopology, host: Host, gates: Gates) -> None:
+    def __init__(self, topology: Topology, subtopology: Subtopology, host: Host, gates: TaskGates) -> None:
         self.topology = topology
         self._gates = gates
         self.host = host
@@ -98,16 +98,16 @@ class TaskChain:
         return self._replaced.setdefault(store, Replaced())
 
     def _input(self, node: Node) -> Handler:
-        return table_steps.table(self, node) if node.kind is Kind.TABLE else self.forward(node)
+        return table_steps.table(self, node) if node.kind is NodeKind.TABLE else self.forward(node)
 
     def _made(self, node: Node, parent: int) -> Handler:
         if node.kind in INTERNAL:
             return sinks.internal_sink(self, node)
-        if node.kind is Kind.GATE:
+        if node.kind is NodeKind.GATE:
             return self._gates.handler(node)
-        if node.kind is Kind.JOIN:
+        if node.kind is NodeKind.JOIN:
             return stateful_steps.join(self, node, parent)
-        if node.kind is Kind.TABLE_JOIN:
+        if node.kind is NodeKind.TABLE_JOIN:
             return self._table_join(node, parent)
         return MAKERS[node.kind](self, node)
 

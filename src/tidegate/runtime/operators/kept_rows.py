@@ -23,7 +23,7 @@ from tidegate.serde.plain import PLAIN
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import checked_time, time_of, with_time
-from tidegate.topology.node import Kind, Node
+from tidegate.topology.node import Node, NodeKind
 
 NO_TIME = -1
 TIME_BYTES = 8
@@ -129,7 +129,9 @@ def made_by(initial: Callable[[], Any]) -> Callable[[], Any]:
 def wants_old(chain: Chain, node: Node) -> bool:
     """Whether a step behind a table looks at the values that changes replace. Sinks only ask whether there
     was one, and joins of streams nothing."""
-    return any(child.kind not in (Kind.TABLE_SINK, Kind.JOIN) for child in chain.topology.children(node.id))
+    return any(
+        child.kind not in (NodeKind.TABLE_SINK, NodeKind.JOIN) for child in chain.topology.children(node.id)
+    )
 
 
 def _plain_type(builder: StoreBuilder[Any]) -> type | None:

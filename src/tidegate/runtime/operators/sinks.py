@@ -10,7 +10,7 @@ from tidegate.runtime.operators.change import Change, encode_change
 from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.step import Chain, R, needed
 from tidegate.runtime.task.source import encoders
-from tidegate.topology.node import Kind, Node
+from tidegate.topology.node import Node, NodeKind
 
 
 def sink(chain: Chain, node: Node) -> Handler:
@@ -62,16 +62,16 @@ def internal_sink(chain: Chain, node: Node) -> Handler:
                     raise _wrong_key(chain, node, error, key) from error
                 emit(node, key_bytes, encode_change(value_serde, change), record)
 
-    return plain if node.kind is Kind.REPARTITION else grouped
+    return plain if node.kind is NodeKind.REPARTITION else grouped
 
 
 def _wrong_key(chain: Chain, node: Node, error: SerdeError, key: object) -> SerdeError:
     """The error with the step and its line. Keys of a function without annotation are written as str: where
     it returns something else, the hint names the type to declare."""
     parent = chain.topology.nodes[node.parents[0]]
-    selects = node.kind is Kind.TABLE_GROUP or parent.kind is Kind.SELECT_KEY
+    selects = node.kind is NodeKind.TABLE_GROUP or parent.kind is NodeKind.SELECT_KEY
     by_type = selects and error.code == "wrong-type"
-    where = parent.location if parent.kind is Kind.SELECT_KEY else node.location
+    where = parent.location if parent.kind is NodeKind.SELECT_KEY else node.location
     hint = f"pass key={type(key).__name__} at {where}, or return what its keys are" if by_type else error.hint
     return SerdeError(error.code, f"{node.label} at {node.location}, key: {error.message}", hint)
 

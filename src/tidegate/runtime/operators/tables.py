@@ -11,7 +11,7 @@ from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows, made_by, wan
 from tidegate.runtime.operators.replaced import Replaced
 from tidegate.runtime.operators.self_join import self_join
 from tidegate.runtime.operators.step import Chain, Getter, R, changed, needed
-from tidegate.topology.node import Kind, Node
+from tidegate.topology.node import Node, NodeKind
 
 
 def table(chain: Chain, node: Node) -> Handler:
@@ -120,8 +120,8 @@ def getter_of(chain: Chain, node: Node, *, before: bool = False) -> Getter:
         cell = chain.replaced(node.stores[0].name)
         return _from_store(kept) if cell is None or not before else _from_before(kept, cell)
     first = chain.getter(chain.topology.nodes[node.parents[0]], before=before)
-    if node.kind in (Kind.TABLE_MAP, Kind.TABLE_FILTER):
-        over = _or_none if node.kind is Kind.TABLE_MAP else _passing
+    if node.kind in (NodeKind.TABLE_MAP, NodeKind.TABLE_FILTER):
+        over = _or_none if node.kind is NodeKind.TABLE_MAP else _passing
         return _mapped(over(node.functions["function"]), first)
     second = chain.getter(chain.topology.nodes[node.parents[1]], before=before)
     return _of_both(_joined(node), first, second)

@@ -6,12 +6,12 @@ from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
 from tidegate.runtime.output.origin import OWNER
 from tidegate.runtime.output.outputs import Outputs, Target
-from tidegate.runtime.task.modes import Way, way_of
-from tidegate.runtime.task.run_context import Setting
+from tidegate.runtime.task.modes import Destination, way_of
+from tidegate.runtime.task.run_context import RunContext
 from tidegate.topology.graph import Subtopology
-from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.topology.node import INTERNAL, Node, NodeKind
 
-SINKS = (Kind.SINK, Kind.TABLE_SINK)
+SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
 Route = tuple[Target, tuple[str, bytes]]
 """A target, and the header that says whose record it is."""
 
@@ -19,7 +19,7 @@ Route = tuple[Target, tuple[str, bytes]]
 class Routes:
     """The targets of one task, looked up once each."""
 
-    def __init__(self, setting: Setting, outputs: Outputs) -> None:
+    def __init__(self, setting: RunContext, outputs: Outputs) -> None:
         self._setting = setting
         self._outputs = outputs
         self._known: dict[int, Route | None] = {}
@@ -41,16 +41,16 @@ class Routes:
         for node in written:
             if node.kind in SINKS:
                 self.of(node)
-        told = [node for node in written if node.kind in INTERNAL and node.kind is not Kind.ADMITTED]
+        told = [node for node in written if node.kind in INTERNAL and node.kind is not NodeKind.ADMITTED]
         return [route for node in told if (route := self.of(node)) is not None]
 
     def _found(self, node: Node) -> Route | None:
         topic = self._setting.topic_of(node)
         rows = node.topic is not None and node.topic.policy == "compact"
         way = way_of(self._setting.mode, node.kind, rows=rows)
-        if way is Way.NOWHERE:
+        if way is Destination.NOWHERE:
             return None
-        info = self._staging(topic) if way is Way.STAGING else self._setting.topics[topic]
+        info = self._staging(topic) if way is Destination.STAGING else self._setting.topics[topic]
         owner = f"{self._setting.topology.app}/{node.name or topic}".encode()
         return self._outputs.target(info), (OWNER, owner)
 

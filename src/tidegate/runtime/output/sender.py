@@ -13,11 +13,11 @@ from tidegate.runtime.operators.tally import Tally
 from tidegate.runtime.output.origin import origin_header
 from tidegate.runtime.output.outputs import Outputs
 from tidegate.runtime.output.routes import Route, Routes
-from tidegate.runtime.output.time_only import MARK, TimeTeller
+from tidegate.runtime.output.time_only import MARK, TimeOnlySender
 from tidegate.runtime.task.merge import RawRecord
 from tidegate.runtime.task.on_error import by_the_record, dead_letter_headers
-from tidegate.runtime.task.run_context import Setting
-from tidegate.state.store_time import Moment
+from tidegate.runtime.task.run_context import RunContext
+from tidegate.state.store_time import StoreTime
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
@@ -28,7 +28,7 @@ NOWHERE = "-"  # where outputs of timers come from
 class Sender:
     """Of one task. `place` is the position of the record in work as headers tell it; empty until asked."""
 
-    def __init__(self, setting: Setting, task: TaskId, moment: Moment) -> None:
+    def __init__(self, setting: RunContext, task: TaskId, moment: StoreTime) -> None:
         self.outputs = Outputs(task.partition)
         self.null_values, self.dead_letters = NullValues(), Tally()
         self.name = str(task)
@@ -40,7 +40,7 @@ class Sender:
         self._setting = setting
         self.moment = moment
         self._routes = Routes(setting, self.outputs)
-        self._teller = TimeTeller([], -1, 0)
+        self._teller = TimeOnlySender([], -1, 0)
         self._sequence = 0
         self._sequence_before = 0
 
@@ -49,7 +49,7 @@ class Sender:
         self._sequence = int(position.progress.get("sequence", "0"))
         if subtopology is not None:
             told = int(position.progress.get("told", "-1"))
-            self._teller = TimeTeller(self._routes.open(subtopology), told, self.checked_at)
+            self._teller = TimeOnlySender(self._routes.open(subtopology), told, self.checked_at)
 
     def progress(self) -> dict[str, str]:
         """What of it a position keeps."""

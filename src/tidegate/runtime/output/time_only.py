@@ -43,7 +43,7 @@ def any_time_only(headers: pa.Array[Any]) -> bool:
     return bool(pc.any(marks).as_py())
 
 
-class TimeTeller:
+class TimeOnlySender:
     """What the partitions of a task's internal topics were told."""
 
     def __init__(self, routes: Sequence[Route], told: int, now: int) -> None:

@@ -32,7 +32,7 @@ from tidegate.runtime.driver.purger import Purger
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.slot.host import folders_here, host_name, machine_name
-from tidegate.runtime.slot.refused_records import OpenAgain, Refusals
+from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.slot.restore_progress import Progress
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.topics.control import Control, ControlFollower, SlotPlan
@@ -101,7 +101,7 @@ class SlotJob:
                 reopened += 1
                 if reopened > REOPENINGS:
                     break
-            except OpenAgain as again:
+            except ReopenSlot as again:
                 self._warn(again.why)
             except StateError as error:
                 reopened += 1

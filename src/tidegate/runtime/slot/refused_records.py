@@ -26,7 +26,7 @@ Place = tuple[TopicPartition, int]
 """A source partition and an offset in it."""
 
 
-class OpenAgain(Exception):  # noqa: N818 - no failure: the slot goes on
+class ReopenSlot(Exception):  # noqa: N818 - no failure: the slot goes on
     """The slot has to be opened anew; what it remembers says how it goes on."""
 
     def __init__(self, why: LogError) -> None:
@@ -34,7 +34,7 @@ class OpenAgain(Exception):  # noqa: N818 - no failure: the slot goes on
         self.why = why
 
 
-class Taking(Protocol):
+class RefusedTask(Protocol):
     """What is asked of a task whose transaction was refused."""
 
     @property
@@ -63,7 +63,7 @@ class Refusals:
     """How many records a transaction may have; None: as ever."""
     _until: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def note(self, error: LogError, tasks: Iterable[Taking]) -> bool:
+    def note(self, error: LogError, tasks: Iterable[RefusedTask]) -> bool:
         """A transaction was refused: whether it helps to go on with care. It does not where no record was
         taken (a timer sent it), where what stands for a known one is refused too, or where there are no fewer
         records to be taken."""

@@ -16,7 +16,7 @@ from tidegate.errors import LogError, TidegateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.runtime.slot.commit import commit
-from tidegate.runtime.slot.refused_records import OpenAgain, Refusals
+from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.task.task import StreamTask
 from tidegate.state.protocol import RestoreListener
 from tidegate.state.restore import Restore
@@ -142,7 +142,7 @@ class Slot:
             again = self._refusals is not None and self._refusals.note(error, self.tasks)
             self.drop()
             if again:
-                raise OpenAgain(error) from error
+                raise ReopenSlot(error) from error
             raise
         except BaseException:
             self.drop()

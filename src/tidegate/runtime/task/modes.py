@@ -15,12 +15,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Literal
 
-from tidegate.topology.node import INTERNAL, Kind
+from tidegate.topology.node import INTERNAL, NodeKind
 
 Mode = Literal["live", "replay", "publish"]
 
 
-class Way(Enum):
+class Destination(Enum):
     """Where the records of a node go."""
 
     TOPIC = "topic"
@@ -28,16 +28,16 @@ class Way(Enum):
     NOWHERE = "nowhere"
 
 
-def way_of(mode: Mode, kind: Kind, *, rows: bool) -> Way:
+def way_of(mode: Mode, kind: NodeKind, *, rows: bool) -> Destination:
     """Where a node of this kind writes; `rows` says whether its topic holds rows. The topic counts, not the
     step: a stream that is written to a table topic makes rows too."""
     if mode == "live":
-        return Way.TOPIC
+        return Destination.TOPIC
     if mode == "publish":
-        return Way.NOWHERE
+        return Destination.NOWHERE
     if kind in INTERNAL:
-        return Way.TOPIC
-    return Way.STAGING if rows else Way.NOWHERE
+        return Destination.TOPIC
+    return Destination.STAGING if rows else Destination.NOWHERE
 
 
 def takes_records(mode: Mode) -> bool:

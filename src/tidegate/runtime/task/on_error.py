@@ -51,7 +51,7 @@ def policy_of(error: BaseException, source: str) -> str:
     return str(policy)
 
 
-def in_our_words(error: Exception, raw: RawRecord, generation: int) -> TidegateError:
+def translated_errors(error: Exception, raw: RawRecord, generation: int) -> TidegateError:
     """The failure with the record's position; what user code raised as a UserCodeError."""
     position = (raw.partition.topic, raw.partition.partition, raw.offset)
     where = f"{raw.partition} offset {raw.offset}: "

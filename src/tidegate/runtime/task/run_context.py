@@ -16,7 +16,7 @@ from tidegate.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunContext:
     """What all tasks of a run share."""
 
     topology: Topology

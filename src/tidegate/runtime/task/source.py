@@ -16,7 +16,7 @@ from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.task.merge import RawRecord
 from tidegate.serde import Serde
 from tidegate.topics import Topic
-from tidegate.topology.node import INTERNAL, Kind, Node
+from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 
 class Source:
@@ -35,7 +35,7 @@ class Source:
         self._decode_key, self._decode_value = _decoders(node)
         timed = node.options.get("event_time_of", node.topic)
         self._event_time = None if timed is None or timed.timestamp is None else timed.event_time
-        self._value_serde = None if node.kind is Kind.TABLE_GROUP else _serdes(node)[1]
+        self._value_serde = None if node.kind is NodeKind.TABLE_GROUP else _serdes(node)[1]
 
     def decode(self, raw: RawRecord) -> Record[Any, Any]:
         """The record with its types. Our own headers are not the record's: they stay behind."""
@@ -110,7 +110,7 @@ def _decoders(node: Node) -> tuple[Callable[[bytes | None], Any], Callable[[byte
     def decode_value(data: bytes | None) -> Any:
         if data is None:
             return None
-        return decode_change(value, data) if node.kind is Kind.TABLE_GROUP else value.decode(data)
+        return decode_change(value, data) if node.kind is NodeKind.TABLE_GROUP else value.decode(data)
 
     return (lambda data: None if data is None else key.decode(data)), decode_value
 

@@ -11,7 +11,7 @@ from tidegate.runtime.task.merge import Merge
 from tidegate.types import TopicPartition
 
 
-class Standing:
+class SourcePositions:
     """Begins with a committed position. With `pinned` ends the task is strict."""
 
     def __init__(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidegate.errors import LogError, StateError, TidegateError
 from tidegate.gate.batches import GateBatches
-from tidegate.gate.task_gates import Gates
+from tidegate.gate.task_gates import TaskGates
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
 from tidegate.runtime.batches.whole_batches import WholeBatches
@@ -29,14 +29,14 @@ from tidegate.runtime.task.merge import Merge, RawRecord, raw_records
 from tidegate.runtime.task.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.task.on_error import (
     by_the_record,
-    in_our_words,
     in_user_code,
     policy_of,
+    translated_errors,
 )
-from tidegate.runtime.task.run_context import Setting
+from tidegate.runtime.task.run_context import RunContext
 from tidegate.runtime.task.source import Source
-from tidegate.runtime.task.source_positions import Standing
-from tidegate.runtime.task.task_timers import Clockwork
+from tidegate.runtime.task.source_positions import SourcePositions
+from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.runtime.task.timers import Timer
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.key_timers import DUE_AT_ONCE
@@ -44,7 +44,7 @@ from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Subtopology, feeds_gates_only
 from tidegate.types import TopicPartition
 
-__all__ = ["Setting", "StreamTask"]
+__all__ = ["RunContext", "StreamTask"]
 
 BATCH_TURNS = 10
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class StreamTask:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: RunContext,
         subtopology: Subtopology,
         task: TaskId,
         state: StateManager,
@@ -78,13 +78,13 @@ class StreamTask:
         self._subtopology = subtopology
         self._pinned = pinned
         self._sender = sender = Sender(setting, task, state.moment)
-        self.gates = Gates(setting.topology, setting.manifest.gates, self, sender, task.generation)
+        self.gates = TaskGates(setting.topology, setting.manifest.gates, self, sender, task.generation)
         self._ends = ends
         self.keep = state.end_record
         self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers
         self.null_values, self.dead_letters = sender.null_values, sender.dead_letters
-        self._clockwork = Clockwork(task)
-        self._at: Standing | None = None
+        self._clockwork = TaskTimers(task)
+        self._at: SourcePositions | None = None
         self.next: dict[TopicPartition, int] = {}
         """The offset behind what was taken of each source partition."""
         self._times: dict[TopicPartition, int] = {}
@@ -107,7 +107,7 @@ class StreamTask:
     def start(self, position: Position) -> None:
         """Begin to run, with everything restored to this position."""
         internal = self._setting.manifest.internal.values()
-        at = Standing(self.id, self.partitions(), position, self._pinned)
+        at = SourcePositions(self.id, self.partitions(), position, self._pinned)
         self._at, self.next, self._times = at, at.next, at.times
         self.state.moment.stream_time = at.stream_time
         to_sort = at.to_sort(internal, self._setting.topics)
@@ -168,7 +168,7 @@ class StreamTask:
         return self._begun(self._merge)
 
     @property
-    def at(self) -> Standing:
+    def at(self) -> SourcePositions:
         return self._begun(self._at)
 
     def _begun(self, part: T | None) -> T:
@@ -276,7 +276,7 @@ class StreamTask:
         except Exception as error:
             if not by_the_record(error):
                 raise
-            told = in_our_words(error, raw, self.id.generation)
+            told = translated_errors(error, raw, self.id.generation)
             policy = "skip" if self._skips else policy_of(error, source.policy)
             if policy == "stop" or not apart:
                 raise told from error

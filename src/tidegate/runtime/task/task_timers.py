@@ -9,7 +9,7 @@ from tidegate.runtime.task.on_error import in_user_code
 from tidegate.runtime.task.timers import Timers
 
 
-class Clockwork:
+class TaskTimers:
     """Calls what is due."""
 
     def __init__(self, task: TaskId) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.log.location import LogPlace
+from tidegate.log.location import LogLocation
 
 
 class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach the schema registry; empty: as the executor's own environment says."""
     fingerprint: str
     """Of the package that holds the app."""
-    log: LogPlace
+    log: LogLocation
     folder: str
     """A relative path of the state starts here."""
     state_dir: str

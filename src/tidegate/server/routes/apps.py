@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tidegate.errors import LogError
 from tidegate.server.answers import Answer
-from tidegate.server.app_follower import AppSeen
+from tidegate.server.app_follower import AppState
 from tidegate.server.guard import needs
 from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, slots_of
 from tidegate.server.parameters import App, Server
@@ -35,7 +35,7 @@ def show_tasks(server: Server, app: App = None) -> Answer:
 @needs(Scope.READ)
 def show_metrics(server: Server) -> Response:
     """Numbers for Prometheus."""
-    seen: list[AppSeen] = []
+    seen: list[AppState] = []
     missing = Family("tidegate_server_app_troubles", "gauge", "Apps whose topics this server cannot read.")
     for name, manifest in server.apps.all().items():
         try:
@@ -50,7 +50,7 @@ def show_metrics(server: Server) -> Response:
     return Response(as_text([*found, missing, streams, troubles]), media_type=MEDIA_TYPE)
 
 
-def _tasks(app: AppSeen) -> dict[str, object]:
+def _tasks(app: AppState) -> dict[str, object]:
     tasks = {slot.slot: [str(task) for task in slot.tasks] for slot in app.plan.slots}
     hosts = {slot.slot: slot.host for slot in app.plan.slots}
     lag = app.lag_by_slot()

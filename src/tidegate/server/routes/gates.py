@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 
 from tidegate.errors import LogError
 from tidegate.gate.formats import Buffered, Held, InForce
-from tidegate.gate.query import Gate, KeyState
+from tidegate.gate.query import GateQuery, KeyState
 from tidegate.server.answers import Answer
 from tidegate.server.guard import needs
 from tidegate.server.parameters import (
@@ -33,7 +33,7 @@ from tidegate.server.parameters import (
 )
 from tidegate.server.position import to_text
 from tidegate.server.tokens import Scope
-from tidegate.text.render import Kind
+from tidegate.text.render import ValueKind
 
 router = APIRouter(tags=["gates"])
 HISTORY_SHOWN = 100
@@ -134,7 +134,7 @@ def _buffer(
     key: Any,
     waiting: Buffered | None,
     events: list[tuple[int, Held]],
-    kind: Kind | None,
+    kind: ValueKind | None,
     position: str,
 ) -> Answer:
     page = within_bytes(events, lambda one: one[1].size)
@@ -161,7 +161,7 @@ def _fits(one: KeyState, status: str | None) -> bool:
     return paused == (status == "paused")
 
 
-def _summary(gate: Gate) -> dict[str, Any]:
+def _summary(gate: GateQuery) -> dict[str, Any]:
     totals = gate.totals()
     return {
         "app": gate.app,
@@ -177,7 +177,7 @@ def _summary(gate: Gate) -> dict[str, Any]:
     }
 
 
-def _key_told(gate: str, one: KeyState, kind: Kind | None) -> dict[str, Any]:
+def _key_told(gate: str, one: KeyState, kind: ValueKind | None) -> dict[str, Any]:
     waiting = one.buffered
     return {
         "key": shown_key(one.key, kind),
@@ -195,7 +195,7 @@ def told_status(status: InForce) -> dict[str, Any]:
     return status.shown()
 
 
-def _event(number: int, event: Held, kind: Kind | None) -> dict[str, Any]:
+def _event(number: int, event: Held, kind: ValueKind | None) -> dict[str, Any]:
     return {
         "sequence": number,
         "from": event.place,

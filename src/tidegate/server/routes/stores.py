@@ -39,7 +39,7 @@ from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.keys import Bound
 from tidegate.state.replica import Snapshot
 from tidegate.text.parse import from_text
-from tidegate.text.render import Kind
+from tidegate.text.render import ValueKind
 from tidegate.topology.manifest import StoreEntry
 from tidegate.types import Offset, TopicPartition
 
@@ -115,8 +115,8 @@ class _Asked:
     at_least: Mapping[TopicPartition, Offset]
     limit: int
     after: str | None
-    key_type: Kind | None
-    value_type: Kind | None
+    key_type: ValueKind | None
+    value_type: ValueKind | None
 
 
 def _rows(server: Serving, asked: _Asked, lower: Bound | None, upper: Bound | None) -> Answer:
@@ -154,7 +154,7 @@ def _changelog(store: str, entry: StoreEntry) -> str:
     return entry.changelog
 
 
-def _bound(request: Request, name: str, given: str | None, kind: Kind | None) -> Bound | None:
+def _bound(request: Request, name: str, given: str | None, kind: ValueKind | None) -> Bound | None:
     """A key of the query: any bytes, or of the type that is named."""
     if given is None:
         return None
@@ -189,7 +189,9 @@ def _scan(
         yield (row[:cut], row[cut:]), number, value
 
 
-def _row(entry: StoreEntry, placed: Placed, key_type: Kind | None, value_type: Kind | None) -> dict[str, Any]:
+def _row(
+    entry: StoreEntry, placed: Placed, key_type: ValueKind | None, value_type: ValueKind | None
+) -> dict[str, Any]:
     (key, suffix), number, value = placed
     times: dict[str, int] = {}
     if entry.kind == "timestamped":

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from tidegate.errors import LogError
-from tidegate.log.merged import Placed, Span, read_merged
+from tidegate.log.merged import LocatedRow, ReadRange, read_merged
 from tidegate.log.route import partitions_of
 from tidegate.server.answers import Answer
 from tidegate.server.errors import RequestError
@@ -33,7 +33,7 @@ from tidegate.server.parameters import (
 from tidegate.server.position import from_text, to_text
 from tidegate.server.serving import Serving
 from tidegate.server.tokens import Scope
-from tidegate.text.render import Kind
+from tidegate.text.render import ValueKind
 from tidegate.types import Offset, TopicPartition
 
 router = APIRouter(tags=["topics"])
@@ -97,7 +97,7 @@ def show_records(
         page = _last_records(server, limit, begins, ends)
         told = [_record(one, key_type, value_type) for one in page]
         return Answer({"topic": topic, "records": told, "next": to_text(ends)})
-    spans = {one: Span(begins[one], int(ends[one])) for one in chosen}
+    spans = {one: ReadRange(begins[one], int(ends[one])) for one in chosen}
     with closing(read_merged(server.log, spans)) as records:
         page = within_bytes(islice(records, limit), _size)
     following = {**begins, **{one: row.offset + 1 for one, row in page}}
@@ -146,8 +146,8 @@ async def _stream(
     topics: list[str],
     begin: str,
     at: str | None,
-    key_type: Kind | None,
-    value_type: Kind | None,
+    key_type: ValueKind | None,
+    value_type: ValueKind | None,
 ) -> LiveResponse:
     caller: Caller = request.scope["state"][CALLER]
     client = caller.name or (request.client.host if request.client else "")
@@ -156,7 +156,7 @@ async def _stream(
     def allowed() -> bool:
         return server.tokens is None or server.tokens.of_hash(caller.token) is not None
 
-    def told(one: Placed) -> dict[str, Any]:
+    def told(one: LocatedRow) -> dict[str, Any]:
         return _record(one, key_type, value_type)
 
     stream = Live(server.log, server.streams, positions, told, allowed)
@@ -166,16 +166,18 @@ async def _stream(
 
 def _last_records(
     server: Serving, limit: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, Offset]
-) -> list[Placed]:
+) -> list[LocatedRow]:
     """The newest of all partitions together: read back from each end, as far as that is no great work."""
     share = min(limit, max(-(-limit // len(starts)), MOST_READ // len(starts)))
-    spans = {one: Span(max(start, int(ends[one]) - share), int(ends[one])) for one, start in starts.items()}
+    spans = {
+        one: ReadRange(max(start, int(ends[one]) - share), int(ends[one])) for one, start in starts.items()
+    }
     with closing(read_merged(server.log, spans)) as records:
         newest = deque(records, maxlen=limit)
     return within_bytes(reversed(newest), _size)[::-1]
 
 
-def _size(placed: Placed) -> int:
+def _size(placed: LocatedRow) -> int:
     row = placed[1]
     return len(row.key or b"") + len(row.value or b"") + sum(len(value or b"") for _, value in row.headers)
 
@@ -196,7 +198,7 @@ def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> d
     return starts if begin == "start" else server.log.ends(starts)
 
 
-def _record(placed: Placed, key_type: Kind | None, value_type: Kind | None) -> dict[str, Any]:
+def _record(placed: LocatedRow, key_type: ValueKind | None, value_type: ValueKind | None) -> dict[str, Any]:
     """A record whole, with its bytes as what they were said to be."""
     partition, row = placed
     return {
