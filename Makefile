@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Else each process that a test starts compiles all of tidegate again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-tests demo test check lint fast soak bench lock clean
+.PHONY: setup setup-tests demo test check lint fast wheel soak bench lock clean
 
 setup: .venv/ready
 
@@ -30,14 +30,18 @@ test: setup-tests
 check: setup
 	$(MAKE) -j2 --output-sync lint fast
 
-lint:
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-fast:
+fast: setup
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow" tests
+
+# The built wheel in empty environments: without extras, then with each of them alone.
+wheel: setup
+	$(BIN)/python scripts/check_wheel.py
 
 soak: setup-tests
 	TIDEGATE_SOAK=1 $(BIN)/python -m pytest -m slow tests
