@@ -77,14 +77,17 @@ def _code_of(call: ast.Call, classes: set[str]) -> ast.expr | None:
 
 def _passed_on(source: list[Module], functions: dict[str, int]) -> dict[str, str]:
     """The codes that are handed to functions which make errors of them."""
-    found = {}
+    found, further = {}, {}
     for module in source:
-        for call, _ in _calls(module):
+        for call, inside in _calls(module):
             if (name := _last(call.func)) in functions:
                 given = _argument(call, functions[name], "code")
                 if isinstance(given, ast.Constant) and SHAPE.fullmatch(str(given.value)):
                     found[str(given.value)] = f"{module.path.name}:{call.lineno}"
-    return found
+                elif isinstance(given, ast.Name) and inside is not None and given.id in _parameters(inside):
+                    further[inside.name] = _parameters(inside).index(given.id)
+    unknown = {name: index for name, index in further.items() if name not in functions}
+    return found | (_passed_on(source, unknown) if unknown else {})
 
 
 def looked_for(tests: Iterable[Module], classes: set[str], codes: Iterable[str]) -> set[str]:

@@ -37,12 +37,16 @@ TABLE = [((KeyError,), "by-table", "a sentence")]
 def helper(name, code):
     return StrangeError(code, name)
 
+def helper_of_a_helper(code, name):
+    return helper(name, code)
+
 class StrangeError(OddError): ...
 
 def f(error, x):
     raise OddError("by-literal", "m")
     raise StrangeError(message="m", code="by-keyword")
     raise helper("n", "by-function")
+    raise helper_of_a_helper("by-two-functions", "n")
     raise OddError(error.code, "m")
     code = "by-choice" if x else "other-choice"
     raise OddError(code, "m")
@@ -58,7 +62,7 @@ def h(x):
     raise OddError(f"made-{x}", "m")
 """)
     )
-    ways = {"class", "table", "literal", "keyword", "function", "choice"}
+    ways = {"class", "table", "literal", "keyword", "function", "two-functions", "choice"}
     assert set(found) == {f"by-{way}" for way in ways} | {"other-choice"}
     assert [place.split(" ", 1)[1] for place in unclear] == ["f'made-{x}'"]
 
