@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from enum import Enum
 
-from tidegate.errors import FencedError, LogError, TidegateError
+from tidegate.errors import FencedError, LogError, TidegateError, first_line
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.driver_epoch import (
     TICK_SECONDS,
@@ -32,7 +32,7 @@ from tidegate.runtime.driver.partition_watch import DRIVER, PartitionWatch
 from tidegate.runtime.driver.slot_overview import SlotOverview
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE, Claim, take_over
-from tidegate.runtime.topics.control import ControlFollower, Stop, read_control
+from tidegate.runtime.topics.control import Cause, ControlFollower, Stop, read_control
 from tidegate.runtime.topics.failures import error_of
 from tidegate.runtime.topics.status import Failure, StatusFollower, Warned, tell
 
@@ -81,6 +81,7 @@ class Coordinator:
         self._room = self._unfilled = 0
         self.state = State.STARTING
         self.error: TidegateError | None = None
+        self._cause: Cause | None = None
         self.view = SlotOverview()
 
     @property
@@ -115,6 +116,7 @@ class Coordinator:
             self.state = State.FAILED
             if isinstance(error, TidegateError):
                 self.error = error
+            self._cause = _cause_of(error)
             raise
         finally:
             if self.state is not State.FAILED:
@@ -250,7 +252,9 @@ class Coordinator:
 
     def _end(self, status: StatusFollower, seconds: float, *, for_new_plan: bool = False) -> None:
         if self._term is not None:
-            self._term.end(seconds, lambda: self._read(status, 0.0), for_new_plan=for_new_plan)
+            self._term.end(
+                seconds, lambda: self._read(status, 0.0), for_new_plan=for_new_plan, failure=self._cause
+            )
 
     def _report_notices(self, claim: Claim) -> None:
         """In the status topic: from there they come to the view of this run and to others who follow it."""
@@ -299,6 +303,13 @@ class Coordinator:
         for one in status.poll(wait):
             if one.epoch == self.epoch:
                 self.view.take(one)
+
+
+def _cause_of(error: BaseException) -> Cause:
+    """As it is kept in the control topic, for whoever looks later."""
+    if isinstance(error, TidegateError):
+        return Cause(error.code, error.message, error.hint)
+    return Cause(type(error).__name__, first_line(error), "see the output of the driver")
 
 
 def _cause(failures: list[Failure]) -> Failure:

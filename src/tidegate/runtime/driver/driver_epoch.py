@@ -25,10 +25,10 @@ from tidegate.runtime.driver.slot_overview import SlotOverview
 from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE, Claim, ask_to_stop, may_regain
 from tidegate.runtime.slot.stage import Stage
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import Cause, read_control
 from tidegate.runtime.topics.failures import lost
 from tidegate.runtime.topics.slot_order import SlotOrder
-from tidegate.runtime.topics.status import Landing
+from tidegate.runtime.topics.status import Landing, tell
 
 TICK_SECONDS = 0.1
 CANCEL_SECONDS = 2.0
@@ -164,12 +164,22 @@ class DriverEpoch:
         landings = {slot: view.landings[slot] for slot in self._given}
         return saved(self._given, landings, restoring) >= large
 
-    def end(self, seconds: float, meanwhile: Callable[[], None], *, for_new_plan: bool) -> None:
-        """Ask the slots to finish and wait; then end what is left. Also if the log does not answer."""
+    def end(
+        self,
+        seconds: float,
+        meanwhile: Callable[[], None],
+        *,
+        for_new_plan: bool,
+        failure: Cause | None = None,
+    ) -> None:
+        """Ask the slots to finish and wait; then end what is left. Also if the log does not answer. `failure`
+        is what made the driver give up."""
         self._over.set()
         app, epoch, now = self._means.run.manifest.app, self.claim.epoch, self._means.clock.now()
         with suppress(TidegateError):
-            ask_to_stop(self._means.log, app, f"{epoch}", now, epoch, for_new_plan=for_new_plan)
+            ask_to_stop(
+                self._means.log, app, f"{epoch}", now, epoch, for_new_plan=for_new_plan, failure=failure
+            )
         self._await(time.monotonic() + seconds, meanwhile)
         for number, thread in self._threads.items():
             if thread.is_alive():
@@ -255,8 +265,12 @@ class DriverEpoch:
         self._means.launcher.run_stage(stage, number, self.claim.epoch, writer, self._over)
 
     def _note(self, number: int, attempt: int, error: Exception) -> None:
-        """A job that failed, perhaps without telling why: it was killed, or never began."""
-        self._view.note(lost(error, self.claim.epoch, number, attempt))
+        """A job that failed, perhaps without a report: it was killed, or never began. What the slot reported
+        itself lies before this in the status topic, and counts more."""
+        failure = msgspec.structs.replace(lost(error, self.claim.epoch, number, attempt), by_driver=True)
+        self._view.note(failure)
+        with suppress(TidegateError):
+            tell(self._means.log, self._means.run.manifest.app, failure, self._means.clock.now())
 
 
 class _FatalError(Exception):

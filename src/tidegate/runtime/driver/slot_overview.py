@@ -12,6 +12,10 @@ from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, War
 
 SILENT_SECONDS = 3.0
 """Slots publish something once a second. One that has not done so for this long is not known to run."""
+KEPT_EVENTS = 1000
+
+Event = Landing | Failure | Warned | Ended
+"""What a person may want to see as it happens. A failure is one event, however many reported it."""
 
 
 @dataclass(slots=True)
@@ -29,11 +33,14 @@ class SlotOverview:
     restarts: int = 0
     plans: int = 0
     records: int = 0
+    _events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    _event_count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, told: Landing | Numbers | Failure | Warned | Ended) -> None:
-        """What a slot told."""
-        if told.slot >= 0:
+        """What a slot published, or the driver of a slot."""
+        by_driver = isinstance(told, Failure) and told.by_driver
+        if told.slot >= 0 and not by_driver:
             self.heard[told.slot] = time.monotonic()
             self.log_trouble = None
         match told:
@@ -48,6 +55,20 @@ class SlotOverview:
                 self.warnings.append(told)
             case Ended():
                 self.records += told.records
+        if isinstance(told, Landing | Warned | Ended):
+            self._add_event(told)
+
+    def events_after(self, seen: int) -> tuple[int, list[Event]]:
+        """How many events there were, and those that came after the first `seen` of them. The oldest of many
+        are not kept."""
+        with self._lock:
+            new = min(self._event_count - seen, len(self._events))
+            return self._event_count, list(self._events)[len(self._events) - new :]
+
+    def _add_event(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+            self._event_count += 1
 
     def note(self, failure: Failure) -> None:
         """How a job ended, as it looked from outside: what the slot itself told counts more."""
@@ -72,12 +93,17 @@ class SlotOverview:
         self.heard.clear()
 
     def _take_failure(self, failure: Failure) -> None:
+        """Of one job: what the slot reported replaces what the driver saw, and not the other way round. In
+        the status topic the report of the slot comes first."""
         with self._lock:
-            for index, (at, one) in enumerate(self.failures):
-                if _same(one, failure):
-                    self.failures[index] = at, failure
-                    return
-            self.failures.append((time.monotonic(), failure))
+            known = next((n for n, (_, one) in enumerate(self.failures) if _same(one, failure)), None)
+            if known is None:
+                self.failures.append((time.monotonic(), failure))
+            elif not failure.by_driver:
+                self.failures[known] = self.failures[known][0], failure
+            elif not self.failures[known][1].by_driver:
+                return
+        self._add_event(failure)
 
 
 def _same(one: Failure, other: Failure) -> bool:

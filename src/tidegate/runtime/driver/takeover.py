@@ -24,6 +24,7 @@ from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.control import (
     Attempt,
+    Cause,
     Epoch,
     Plan,
     SlotPlan,
@@ -171,7 +172,14 @@ def fence(log: Log, writers: Sequence[str]) -> None:
 
 
 def ask_to_stop(
-    log: Log, app: str, who: str, now: int, epoch: int | None = None, *, for_new_plan: bool = False
+    log: Log,
+    app: str,
+    who: str,
+    now: int,
+    epoch: int | None = None,
+    *,
+    for_new_plan: bool = False,
+    failure: Cause | None = None,
 ) -> int:
     """Ask the slots of an epoch, or of the one in force, to finish. Returns the epoch that it names.
 
@@ -193,7 +201,7 @@ def ask_to_stop(
                 if before.epoch < named or (
                     before.epoch == named and before.for_new_plan and not for_new_plan
                 ):
-                    write_control(writer, app, {f"stop/{ROLE}": Stop(named, for_new_plan, who)}, now)
+                    write_control(writer, app, {f"stop/{ROLE}": Stop(named, for_new_plan, who, failure)}, now)
                     writer.commit()
             except FencedError:
                 continue

@@ -81,7 +81,7 @@ class SlotJob:
         self._clock = clock
         self._chores = chores
         self._state_dir = Path(order.folder) / (os.environ.get("TIDEGATE_STATE_DIR") or order.state_dir)
-        self._records = 0
+        self._records = self._skipped = self._dead_letters = 0
         self._beat = time.monotonic()
         self._progress = Progress(self._warn)
         self._warned: set[tuple[str, str]] = set()
@@ -117,7 +117,7 @@ class SlotJob:
         tell(
             self._log,
             order.app_id,
-            Ended(order.epoch, order.slot, order.attempt, self._records),
+            Ended(order.epoch, order.slot, order.attempt, self._records, self._skipped, self._dead_letters),
             self._clock.now(),
         )
 
@@ -222,7 +222,7 @@ class SlotJob:
                 return
             if self._must_end(control.now):
                 reach("slot.7")
-                self._records = slot.processed
+                self._count(slot)
                 slot.commit()
                 self._warn_of_batches(slot)
                 behind, committed = slot.behind(), slot.committed()
@@ -285,7 +285,7 @@ class SlotJob:
     def _tell_numbers(self, slot: Slot) -> None:
         order = self._order
         fresh = slot.processed - self._records
-        self._records = slot.processed
+        self._count(slot)
         numbers = Numbers(
             order.epoch,
             order.slot,
@@ -293,7 +293,7 @@ class SlotJob:
             records=slot.processed,
             per_second=fresh / self._chores.beat_seconds,
             lag=slot.lag(),
-            skipped=sum(task.skipped for task in slot.tasks),
+            skipped=self._skipped,
             running=len(slot.tasks),
             restoring=slot.restoring,
             restored=self._progress.done,
@@ -304,10 +304,15 @@ class SlotJob:
             batches_taken_apart=sum(task.batches_taken_apart for task in slot.tasks),
             gates=gate_numbers(task.gates for task in slot.tasks),
             null_values=sum(task.null_values.count for task in slot.tasks),
-            dead_letters=sum(task.dead_letters.count for task in slot.tasks),
+            dead_letters=self._dead_letters,
         )
         tell(self._log, order.app_id, numbers, self._clock.now())
         self._warn_of_batches(slot)
+
+    def _count(self, slot: Slot) -> None:
+        self._records = slot.processed
+        self._skipped = sum(task.skipped for task in slot.tasks)
+        self._dead_letters = sum(task.dead_letters.count for task in slot.tasks)
 
     def _warn_of_batches(self, slot: Slot) -> None:
         for task in slot.tasks:

@@ -72,6 +72,14 @@ class Plan(msgspec.Struct, frozen=True):
         return [slot.writer for slot in self.slots] + [stage.writer for stage in self.stages]
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """The error that made a driver end its app."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
 class Stop(msgspec.Struct, frozen=True):
     """Asks the slots of an epoch, and of all before it, to finish."""
 
@@ -80,6 +88,8 @@ class Stop(msgspec.Struct, frozen=True):
     """Whether the driver goes on under the next epoch."""
     by: str = ""
     """Who asked."""
+    failure: Cause | None = None
+    """Why the driver gave up, if it did."""
 
 
 def control_topic(app: str) -> TopicSpec:
@@ -92,6 +102,8 @@ class Control:
 
     def __init__(self, entries: Mapping[str, bytes] | None = None) -> None:
         self.entries = dict(entries or {})
+        self.times: dict[str, int] = {}
+        """When each entry was written, in ms."""
 
     def take(self, fetched: Iterable[Fetched]) -> bool:
         """Add what was read. Whether it was anything."""
@@ -102,15 +114,16 @@ class Control:
         return count > 0
 
     def take_batch(self, batch: pa.RecordBatch) -> None:
-        for key, value in zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True):
+        for at, key, value in zip(*(batch.column(index).to_pylist() for index in (1, 2, 3)), strict=True):
             try:
                 name = key.decode()
             except (AttributeError, UnicodeDecodeError):
                 raise bad_control("a record without a name") from None
             if value is None:
                 self.entries.pop(name, None)
+                self.times.pop(name, None)
             else:
-                self.entries[name] = value
+                self.entries[name], self.times[name] = value, at
 
     def epoch(self, role: str) -> int:
         """The highest epoch that anything says of a role; 0 before the first."""

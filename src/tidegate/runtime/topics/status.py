@@ -105,6 +105,8 @@ class Failure(_Trouble, frozen=True, tag="failure"):
     generation: int | None = None
     topic: str = ""
     """Whose records the log refused."""
+    by_driver: bool = False
+    """Reported by the driver, which only saw the job end: the slot may have reported more before."""
 
 
 class Warned(_Trouble, frozen=True, tag="warned"):
@@ -118,6 +120,9 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     slot: int
     attempt: int
     records: int
+    skipped: int = 0
+    dead_letters: int = 0
+    """Since the tasks were opened, as in the numbers."""
 
 
 Status = Landing | Numbers | Failure | Warned | Ended
@@ -133,6 +138,14 @@ def tell(log: Log, app: str, status: Status, now: int) -> None:
     log.append(TopicPartition(names.status(app), 0), to_batch([Row(None, msgspec.json.encode(status), now)]))
 
 
+def decoded(value: bytes | None) -> Status | None:
+    """One record. None for one of another version of tidegate: nothing depends on it."""
+    try:
+        return None if value is None else msgspec.json.decode(value, type=Status)
+    except msgspec.DecodeError:
+        return None
+
+
 class StatusFollower:
     """Reads what is told from now on."""
 
@@ -141,13 +154,12 @@ class StatusFollower:
         self._reader = log.reader({partition: Offset(log.ends([partition])[partition])})
 
     def poll(self, timeout: float = 0.0) -> Iterator[Status]:
-        """What came. Records of another version of tidegate are passed over: nothing depends on them."""
+        """What came. Records of another version of tidegate are passed over."""
         for fetched in self._reader.poll(timeout):
             for value in fetched.batch.column(3).to_pylist():
-                try:
-                    yield msgspec.json.decode(value, type=Status)
-                except msgspec.DecodeError:
-                    continue
+                found = decoded(value)
+                if found is not None:
+                    yield found
 
     def close(self) -> None:
         self._reader.close()
