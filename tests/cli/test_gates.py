@@ -81,6 +81,7 @@ def test_what_nobody_applies_is_told_after_a_while(run: Run, log: SqliteLog) -> 
     prepare(gated(), log, SystemClock(), partitions=2)
     told = run("pause", "door", "ada", "--wait", "0.2", "--json", code=1).json
     assert told["error"]["code"] == "not-applied"
+    assert "tidegate status gated" in told["error"]["hint"]
     assert told["error"]["retryable"] is True
 
 

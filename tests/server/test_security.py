@@ -30,7 +30,7 @@ from tidegate.server.tokens import Scope, Tokens, add_token, remove_token
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = {"/health/live", "/health/ready"}
-NAMES = {"gate": "door", "key": "ada", "store": "counted", "topic": "events"}
+NAMES = {"app": "gated", "gate": "door", "key": "ada", "store": "counted", "topic": "events"}
 
 
 @pytest.fixture

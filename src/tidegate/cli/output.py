@@ -28,7 +28,7 @@ LONGEST_ERROR = 1000
 def say(*parts: Text | str | tuple[str, str]) -> None:
     """One line for people. A part is text, or text with a style."""
     line = Text.assemble(*parts)
-    console = _console()
+    console = stdout_console()
     if console.is_terminal:
         console.print(line, soft_wrap=True)
     else:
@@ -44,7 +44,7 @@ def say_table(rows: Iterable[tuple[str, ...]], heading: tuple[str, ...] = ()) ->
         table.add_row(*(Text(cell) for cell in row))
     for column in table.columns:
         column.overflow = "fold"
-    _console().print(table)
+    stdout_console().print(table)
 
 
 def say_json(value: Any) -> None:
@@ -86,7 +86,8 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def _console() -> Console:
+def stdout_console() -> Console:
+    """For stdout: as wide as the terminal, or wide enough for a pipe."""
     return _console_of(sys.stdout, os.environ.get("FORCE_COLOR"))
 
 

@@ -144,7 +144,7 @@ class GateQuery:
                     raise LogError(
                         "not-applied",
                         f"the gate did not apply it within {seconds:g} s; it is written, and will be",
-                        "does the app run? tidegate lag tells",
+                        f"does the app run? tidegate status {self.app}",
                         retryable=True,
                     )
                 for fetched in reader.poll(POLL_SECONDS):

@@ -15,18 +15,17 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
-import msgspec
-
 from tidegate.clock import Clock
 from tidegate.errors import LogError, TidegateError
 from tidegate.log import names
 from tidegate.log.ensure import find_topic
 from tidegate.log.positions import Position, TaskId, fold_position
 from tidegate.log.protocol import Fetched, Log
+from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
 from tidegate.runtime.driver.takeover import ROLE
-from tidegate.runtime.topics.control import Attempt, Control, Plan
+from tidegate.runtime.topics.control import Attempt, Control, Plan, Stop
 from tidegate.runtime.topics.lag import Lag, lags
-from tidegate.runtime.topics.status import Status
+from tidegate.runtime.topics.status import decoded
 from tidegate.server.slot_status import SlotStatus, SlotStatuses
 from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
@@ -39,6 +38,7 @@ LIMIT = 1024
 LOOK_SECONDS = 2.0
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 10.0
+UNKNOWN_AGE = 2 * SILENT_SECONDS
 AGAIN_SECONDS = 0.5
 LONGEST_AGAIN_SECONDS = 30.0
 
@@ -54,6 +54,13 @@ class AppState:
     seen: SlotStatuses
     now: float
     """Of `time.monotonic`."""
+    epoch: int = 0
+    """The newest that a driver claimed; 0 before the first. Its plan may not be written yet."""
+    stop: Stop = field(default_factory=lambda: Stop(0))
+    times: Mapping[str, int] = field(default_factory=dict)
+    """When each entry of the control topic was written, in ms."""
+    wall: int = 0
+    """The time in ms, as the records have it."""
 
     def slot(self, number: int) -> SlotStatus:
         """Of the plan's epoch or a newer one: what an older job published is no news of this one."""
@@ -108,7 +115,7 @@ class AppFollower:
         self._thread = threading.Thread(target=self._work, name=f"tidegate-app-{app}", daemon=True)
         self._thread.start()
 
-    def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS) -> AppState:
+    def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS, *, with_lag: bool = True) -> AppState:
         """The app as of now, with its lag from the ends of what it reads. LogError `replica-behind` if the
         topics cannot be read up to here in time."""
         self.used = time.monotonic()
@@ -125,8 +132,10 @@ class AppFollower:
             plan = read.control.plan(ROLE)
             attempts = {slot.slot: read.control.attempt(ROLE, slot.slot) for slot in plan.slots}
             positions, slots = dict(read.positions), _copied(read.slots)
-        found = lags(self._log, manifest, positions)
-        return AppState(self.app, plan, attempts, found, slots, time.monotonic())
+            epoch, stop, times = read.control.epoch(ROLE), read.control.stop(ROLE), dict(read.control.times)
+        found = lags(self._log, manifest, positions) if with_lag else []
+        now, wall = time.monotonic(), self._clock.now()
+        return AppState(self.app, plan, attempts, found, slots, now, epoch, stop, times, wall)
 
     def end(self) -> None:
         """Let nobody wait any longer; the thread ends soon."""
@@ -179,11 +188,10 @@ class AppFollower:
         self._ended.wait(min(AGAIN_SECONDS * 2 ** (self._failures - 1), LONGEST_AGAIN_SECONDS))
 
     def _follow(self) -> None:
-        """Steps 1 to 4. Without a status topic nothing is known of the slots; the others must be there."""
-        topics = [self._control, self._positions]
-        whole = self._has_status()
-        if whole:
-            topics.append(self._status)
+        """Steps 1 to 4. Without a status topic nothing is known of the slots, and without positions the app
+        never ran; the control topic must be there."""
+        topics = [self._control, *self._later_topics()]
+        whole = len(topics) == 3
         starts = {one: Offset(self._log.describe(one.topic).starts[0]) for one in topics}
         ends = self._log.ends(topics)
         read = _Read({one: int(at) for one, at in starts.items()}, {one: int(at) for one, at in ends.items()})
@@ -194,7 +202,7 @@ class AppFollower:
             look = time.monotonic() + LOOK_SECONDS
             while not self._ended.is_set():
                 if not whole and time.monotonic() >= look:
-                    if self._has_status():
+                    if len(self._later_topics()) + 1 > len(topics):
                         return
                     look = time.monotonic() + LOOK_SECONDS
                 fetched = reader.poll(POLL_SECONDS)
@@ -204,8 +212,11 @@ class AppFollower:
                             self._take(read, part)
                         self._changed.notify_all()
 
-    def _has_status(self) -> bool:
-        return find_topic(self._log, self._status.topic) is not None
+    def _later_topics(self) -> list[TopicPartition]:
+        """Those that are there of the topics that a start creates after the control topic."""
+        return [
+            one for one in (self._positions, self._status) if find_topic(self._log, one.topic) is not None
+        ]
 
     def _take(self, read: _Read, part: Fetched) -> None:
         live = read.at[part.partition] >= read.began[part.partition]
@@ -220,16 +231,17 @@ class AppFollower:
         read.at[part.partition] = int(part.next)
 
     def _take_status(self, read: _Read, part: Fetched, *, live: bool) -> None:
-        """What lies there already is as old as its time says; what comes is new, whatever the clocks of other
-        machines say."""
+        """What lies there already is as old as its time says; one far ahead of this clock may be any age, so
+        it is no sign of life. What comes is new, whatever the clocks of other machines say."""
         now, wall = time.monotonic(), self._clock.now()
         times, values = part.batch.column(1).to_pylist(), part.batch.column(3).to_pylist()
         for at, value in zip(times, values, strict=True):
-            try:
-                one = msgspec.json.decode(value, type=Status)
-            except (msgspec.DecodeError, TypeError):
-                continue  # of another version
-            read.slots.take(one, now if live else now - max(0, wall - at) / 1000, counts=live)
+            one = decoded(value)
+            if one is None:
+                continue
+            age = (wall - at) / 1000
+            heard = now if live else now - (UNKNOWN_AGE if age < -SILENT_SECONDS else max(0.0, age))
+            read.slots.take(one, heard, counts=live, at=at)
 
 
 class AppFollowers:
@@ -243,8 +255,8 @@ class AppFollowers:
         self._all: dict[str, AppFollower] = {}
         self._ended = False
 
-    def seen(self, manifest: Manifest) -> AppState:
-        """An app as of now."""
+    def seen(self, manifest: Manifest, *, with_lag: bool = True) -> AppState:
+        """An app as of now. Its lag cannot be known while a topic that it reads is missing."""
         old: list[AppFollower] = []
         with self._lock:
             if self._ended:
@@ -255,7 +267,7 @@ class AppFollowers:
                 found = self._all[manifest.app] = AppFollower(self._log, manifest.app, self._clock)
         for one in old:
             one.close()
-        return found.seen(manifest)
+        return found.seen(manifest, with_lag=with_lag)
 
     def _spare(self) -> list[AppFollower]:
         """Take out, under the lock, whom to end so that there is room for one more."""
@@ -287,4 +299,5 @@ def _copied(seen: SlotStatuses) -> SlotStatuses:
         number: SlotStatus(one.epoch, one.attempt, one.host, one.numbers, one.state_told, one.heard)
         for number, one in seen.slots.items()
     }
-    return SlotStatuses(slots, seen.warnings.copy(), seen.warned.copy(), seen.failures.copy())
+    counted = seen.warnings.copy(), seen.warned.copy(), seen.failures.copy()
+    return SlotStatuses(slots, *counted, seen.last_failure)

@@ -57,6 +57,10 @@ AtLeast = Annotated[dict[TopicPartition, Offset], Depends(_at_least)]
 Key = Annotated[bytes, Depends(_key)]
 
 
+def app_name(app: Annotated[str, Path(description="The app.")]) -> str:
+    return unquote(app)
+
+
 def gate_name(gate: Annotated[str, Path(description="The gate.")]) -> str:
     return unquote(gate)
 
@@ -69,6 +73,7 @@ def topic_name(topic: Annotated[str, Path(description="The topic.")]) -> str:
     return unquote(topic)
 
 
+AppName = Annotated[str, Depends(app_name)]
 GateName = Annotated[str, Depends(gate_name)]
 StoreName = Annotated[str, Depends(store_name)]
 TopicName = Annotated[str, Depends(topic_name)]

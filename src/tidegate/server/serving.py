@@ -17,6 +17,7 @@ from tidegate.gate.query import Changelogs, GateQuery
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import Manifests
 from tidegate.server.app_follower import AppFollowers
+from tidegate.server.app_report import AppReports
 from tidegate.server.idempotency import IdempotentCalls
 from tidegate.server.replicas import HISTORY, Replicas, ReplicaSnapshots
 from tidegate.server.streams import Streams
@@ -99,10 +100,12 @@ class Serving:
     once: IdempotentCalls = field(default_factory=IdempotentCalls)
     apps: Apps = field(init=False)
     watching: AppFollowers = field(init=False)
+    reports: AppReports = field(init=False)
 
     def __post_init__(self) -> None:
         self.apps = Apps(self.log)
         self.watching = AppFollowers(self.log, self.clock)
+        self.reports = AppReports(self.log, self.watching)
 
     @contextmanager
     def gate(

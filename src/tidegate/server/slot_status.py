@@ -61,14 +61,20 @@ class SlotStatuses:
     """How often each code was warned of, since this process follows."""
     failures: Counter[str] = field(default_factory=Counter)
     """Which errors ended jobs of slots, since this process follows."""
+    last_failure: tuple[int, Failure] | None = None
+    """The newest that the topic holds, and its time in ms."""
 
-    def take(self, one: Status, heard: float, *, counts: bool) -> None:
-        """What a slot published. With `counts` it came while this process followed: what lies before that was
-        counted by others, or by the process that ran here before."""
+    def take(self, one: Status, heard: float, *, counts: bool, at: int = 0) -> None:
+        """What a slot published, or the driver of it, `at` a time in ms. With `counts` it came while this
+        process followed: what lies before that was counted by others, or by the process that ran here
+        before."""
         slot = self.slots.setdefault(one.slot, SlotStatus())
         attempt = slot.attempt if isinstance(one, Numbers) else one.attempt
         if (one.epoch, attempt) < (slot.epoch, slot.attempt):
             return  # of a job that another one replaced
+        if isinstance(one, Failure) and one.by_driver:
+            self._take_from_driver(one, slot, at, counts=counts)
+            return
         if one.epoch > slot.epoch:
             slot.numbers = None
         slot.epoch, slot.attempt, slot.heard = one.epoch, attempt, heard
@@ -79,12 +85,26 @@ class SlotStatuses:
                 slot.numbers, slot.state_told = one, "restoring" if one.restoring else "running"
             case Failure():
                 slot.state_told = "failed"
-                self.failures[one.code] += counts
+                self._count(one, at, counts=counts)
             case Ended():
                 slot.state_told = "stopped"
             case Warned():
                 self.warnings.append(one)
                 self.warned[one.code] += counts
+
+    def _take_from_driver(self, one: Failure, slot: SlotStatus, at: int, *, counts: bool) -> None:
+        """A job ended. If the slot reported that itself, its report counts; the driver's is no sign of life
+        of the slot. A stage reports nothing itself, and shares its number with the driver."""
+        known = slot.state_told == "failed" and (slot.epoch, slot.attempt) == (one.epoch, one.attempt)
+        if known:
+            return
+        if one.slot >= 0:
+            slot.epoch, slot.attempt, slot.state_told = one.epoch, one.attempt, "failed"
+        self._count(one, at, counts=counts)
+
+    def _count(self, one: Failure, at: int, *, counts: bool) -> None:
+        self.failures[one.code] += counts
+        self.last_failure = at, one
 
     def newest(self) -> int:
         """The newest epoch of which anything is known."""

@@ -11,7 +11,7 @@ from tidegate.server.answers import Answer
 from tidegate.server.app_follower import AppState
 from tidegate.server.guard import needs
 from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, slots_of
-from tidegate.server.parameters import App, Server
+from tidegate.server.parameters import App, AppName, Server
 from tidegate.server.tokens import Scope
 
 router = APIRouter(tags=["apps"])
@@ -22,6 +22,21 @@ router = APIRouter(tags=["apps"])
 def show_topology(server: Server, app: App = None) -> Answer:
     """The apps as their newest generations are."""
     return Answer({"apps": [_without_settings(one) for one in server.apps.of(app)]})
+
+
+@router.get("/apps")
+@needs(Scope.READ)
+def show_apps(server: Server) -> Answer:
+    """How each app is doing: what `tidegate status` shows."""
+    return Answer({"apps": [server.reports.of(manifest) for manifest in server.apps.of(None)]})
+
+
+@router.get("/apps/{app}")
+@needs(Scope.READ)
+def show_app(server: Server, app: AppName) -> Answer:
+    """How one app is doing."""
+    [manifest] = server.apps.of(app)
+    return Answer(server.reports.of(manifest))
 
 
 @router.get("/tasks")
