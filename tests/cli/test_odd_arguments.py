@@ -60,7 +60,7 @@ GOOD = {
 """What a required argument is given while another parameter is odd."""
 ENDS = {"topics tail": ["--timeout", "0"], "stop": ["--wait", "0"]}
 ENDLESS = {
-    "demo": ("tidegate.cli.demo.orders.orders", "tidegate.cli.demo.log_story.only_log"),
+    "demo": ("tidegate.cli.demo.orders.orders",),
     "run": ("tidegate.cli.run._run",),
     "serve": ("tidegate.server.serve.serve",),
     "doctor": ("tidegate.cli.doctor._java",),

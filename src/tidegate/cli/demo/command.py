@@ -1,4 +1,4 @@
-"""`tidegate demo`: orders -> gate -> totals at work, and with --only-log the log alone."""
+"""`tidegate demo`: its options."""
 
 from __future__ import annotations
 
@@ -29,30 +29,11 @@ def demo(
             least=3,
         ),
     ] = None,
-    only_log: Annotated[bool, typer.Option("--only-log", help="Show the log alone, without Spark.")] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="With --only-log --kafka: leave the broker up until Ctrl-C.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show orders, a gate and totals at work on Spark, live, with commands to try. Ctrl-C ends it."""
-    _check(folder, kafka=kafka, seconds=seconds, only_log=only_log, keep=keep)
-    if only_log:
-        from tidegate.cli.demo import log_story as demo_log
-
-        demo_log.only_log(folder, kafka=kafka, keep=keep, as_json=as_json)
-    else:
-        from tidegate.cli.demo import orders as demo_orders
-
-        demo_orders.orders(folder, kafka=kafka, seconds=seconds, as_json=as_json)
-
-
-def _check(folder: Path | None, *, kafka: bool, seconds: float | None, only_log: bool, keep: bool) -> None:
     if kafka and folder is not None:
         raise ConfigError("bad-option", "with --kafka nothing is left in a folder", "leave --folder out")
-    if keep and not (only_log and kafka):
-        raise ConfigError(
-            "bad-option", "--keep is for --only-log --kafka", "without them what was made is kept anyway"
-        )
-    if only_log and seconds is not None:
-        raise ConfigError("bad-option", "--only-log takes as long as it takes", "leave --seconds out")
+    from tidegate.cli.demo.orders import orders
+
+    orders(folder, kafka=kafka, seconds=seconds, as_json=as_json)

@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 
 from tidegate.cli.demo.api import Api
+from tidegate.cli.demo.broker import own_broker
 from tidegate.cli.demo.folder import PARTITIONS, make_folder
-from tidegate.cli.demo.logs import own_broker
 from tidegate.cli.demo.processes import Child
 from tidegate.cli.demo.scene import LOOK_SECONDS, Scene, failed
 from tidegate.cli.demo.screen import Screen
@@ -45,7 +45,7 @@ def orders(folder: Path | None, *, kafka: bool, seconds: float | None, as_json: 
     with _ending_on_signals(), ExitStack() as stack:
         url = None
         if kafka:
-            url, _ = stack.enter_context(own_broker())
+            url = stack.enter_context(own_broker())
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-demo-")))
         else:
             place = Path(tempfile.mkdtemp(prefix="tidegate-demo-")) if folder is None else folder.absolute()
