@@ -30,13 +30,13 @@ test: setup-tests
 check: setup
 	$(MAKE) -j2 --output-sync lint fast
 
-lint: setup
+lint:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-fast: setup
+fast:
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow" tests
 
 # The built wheel in empty environments: without extras, then with each of them alone.
