@@ -44,7 +44,7 @@ wheel: setup
 	$(BIN)/python scripts/check_wheel.py
 
 soak: setup-tests
-	TIDEGATE_SOAK=1 $(BIN)/python -m pytest -m slow tests
+	TIDEGATE_SOAK=1 $(BIN)/python -m pytest
 
 bench: setup
 	$(BIN)/python -m benchmarks.log

@@ -45,10 +45,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     os.environ[RUN] = str(os.getpid())
     if config.getoption("timeout") is not None or os.environ.get("PYTEST_TIMEOUT"):
         return
-    slow = SOAK_SECONDS if os.environ.get("TIDEGATE_SOAK") else SLOW_SECONDS
+    soak = bool(os.environ.get("TIDEGATE_SOAK"))
     for item in items:
-        if item.get_closest_marker("slow") is not None and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(slow))
+        more = soak or item.get_closest_marker("slow") is not None
+        if more and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SOAK_SECONDS if soak else SLOW_SECONDS))
 
 
 def pytest_timeout_set_timer(item: Any, settings: Any) -> bool | None:

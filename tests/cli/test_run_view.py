@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+from tests.waiting import HANG_SECONDS
+
 SHOW = """
 from tidegate.cli.run_screen import RunScreen
 from tidegate.runtime.topics.status import Landing, Numbers, Warned
@@ -44,7 +46,7 @@ def on_a_terminal() -> str:
             if not some:
                 break
             said += some
-        assert process.wait(20) == 0
+        assert process.wait(HANG_SECONDS) == 0
     os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode())
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.cli.conftest import Run
 from tests.gate.app import gated
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.clock import SystemClock
 from tidegate.log.sqlite.log import SqliteLog
@@ -64,12 +64,12 @@ def test_a_server_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
         assert httpx2.get(f"{one}/gates", timeout=30).json()["gates"][0]["gate"] == "door"
     assert len(list(home.glob("replicas-*"))) == 2
     os.kill(first.pid, signal.SIGKILL)
-    first.wait(10)
+    first.wait(HANG_SECONDS)
     third, _ = _started(tmp_path)
     wait_for(lambda: len(list(home.glob("replicas-*"))) == 2)
     for process, number in ((second, signal.SIGTERM), (third, signal.SIGINT)):
         os.kill(process.pid, number)
-        assert process.wait(20) == 0
+        assert process.wait(HANG_SECONDS) == 0
     assert list(home.glob("replicas-*")) == []
     for process in (first, second, third):
         assert process.stdout is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.gate.app import COUNTS, EVENTS, PASSED, gated
+from tests.repetitions import repeated
 
 from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.errors import TopologyError
@@ -22,7 +23,7 @@ from tidegate.testing.gates import GateView
 from tidegate.testing.views import all_records
 from tidegate.types import TopicPartition
 
-MANY = 100_000
+MANY = repeated(20_000, soak=100_000)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gate.app import COUNTS, EVENTS, PASSED, gated
+from tests.repetitions import repeated
 
 from tidegate.log.partitioner import partition_for
 from tidegate.testing import Driver
@@ -182,7 +182,7 @@ class Run:
         assert sorted(letters) == sorted(self.model.refused)
 
 
-@settings(max_examples=1000 if os.environ.get("TIDEGATE_SOAK") else 50)
+@settings(max_examples=repeated(15, soak=1000))
 @given(st.lists(st.tuples(ops, st.booleans()), min_size=20, max_size=40), st.integers(1, 3), st.booleans())
 def test_each_key_comes_out_as_it_went_in(steps: list[Any], chunk: int, batches: bool) -> None:
     """After each step, or after several of them, there is a run; the model says what came of it."""

@@ -158,7 +158,7 @@ def test_without_the_apps_group_nothing_waits_for_it(guarded: KafkaCluster, admi
         log.mirror("wordcount", {TopicPartition("wordcount-own", 0): Offset(offset)})
     log.delete("wordcount-own")
     log.close()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, admin: AdminClient) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from tests.kafka.conftest import OpenLog
 from tests.kafka.load import KEPT_COUNTS, rises_by_one
 from tests.runtime.fleet import LINES, Fleet, expected, send
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.errors import LogError
 from tidegate.log import names
@@ -43,7 +43,7 @@ def test_an_open_transaction_in_front_of_a_position_is_waited_for(open_own: Open
         reading.join(1.5)
         assert reading.is_alive(), "an older position would be read, and records repeated"
         other.abort()
-        reading.join(20)
+        reading.join(HANG_SECONDS)
         assert found == [{TASK: Position(sources={"in": {0: 7}})}]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.gate.working import Working
+from tests.waiting import HANG_SECONDS
 
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
@@ -36,7 +37,7 @@ def served(config: Config, **settings: Any) -> Iterator[str]:
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            assert started.wait(20)
+            assert started.wait(HANG_SECONDS)
             yield urls[0]
         finally:
             server.should_exit = True

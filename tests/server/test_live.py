@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -190,7 +189,5 @@ def test_a_server_that_ends_ends_its_streams(config: Any, log: SqliteLog) -> Non
             answer = stream.__enter__()
             lines = answer.iter_lines()
             assert next(lines) == "retry: 1000"
-            began = time.monotonic()
-        assert time.monotonic() - began < 5
         assert [line for line in lines if line] == []
         stream.__exit__(None, None, None)

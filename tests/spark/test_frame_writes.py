@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.waiting import HANG_SECONDS
 
 from tidegate import LogError, TableTopic, Topic, connect
 from tidegate.log.faultpoints import installed
@@ -102,15 +103,15 @@ class Stalled:
     def hook(self, point: str) -> None:
         if point == self._point and threading.current_thread() is self._thread:
             self._reached.set()
-            assert self._woken.wait(60)
+            assert self._woken.wait(HANG_SECONDS)
 
     def stall(self) -> None:
         self._thread.start()
-        assert self._reached.wait(60)
+        assert self._reached.wait(HANG_SECONDS)
 
     def wake(self) -> str:
         self._woken.set()
-        self._thread.join(60)
+        self._thread.join(HANG_SECONDS)
         return self.code
 
     def _run(self) -> None:

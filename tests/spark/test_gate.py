@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Client, served
 from tests.server.test_gates import got, posted
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import Topic
 from tidegate.config.config import Config, load_config
@@ -86,7 +86,7 @@ def test_three_pass_five_hundred_wait_and_all_come_out_in_their_order(
         [tasks] = got(client, "/tasks", app=name)["apps"]
         assert sum(len(slot["tasks"]) for slot in tasks["slots"]) == 8
         run.stop()
-        assert run.wait(60)
+        assert run.wait(HANG_SECONDS)
         assert out("ada") == list(range(1, 506))
         history = got(client, "/gates/door/keys/ada", app=name)["history"]
         assert [(one["state"], one["reason"]) for one in history] == [("PAUSED", "a case"), ("ACTIVE", "")]

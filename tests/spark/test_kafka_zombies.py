@@ -25,7 +25,7 @@ from tests.spark.test_on_kafka import (  # noqa: F401 - fixtures
     outside,
     prefix,
 )
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 import tidegate
 from tidegate.config.config import Config
@@ -149,7 +149,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
             run = newer
     ends_right(outside, feeder)
     run.stop()
-    assert run.wait(60)
+    assert run.wait(HANG_SECONDS)
     ends_right(outside, feeder)
 
 
@@ -213,4 +213,4 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
     ends_right(outside, more)
     assert run.view.log_trouble is None
     run.stop()
-    assert run.wait(60)
+    assert run.wait(HANG_SECONDS)

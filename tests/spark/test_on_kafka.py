@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import TableTopic, Topic
 from tidegate.config.config import Config, load_config
@@ -138,7 +138,7 @@ def test_a_consumer_outside_sees_the_effect_of_every_record_once_and_in_order_wh
     assert killed == KILLS
     wait_for(lambda: outside.counts.total() >= RECORDS, every=0.2)
     run.stop()
-    assert run.wait(60)
+    assert run.wait(HANG_SECONDS)
     assert outside.wrong == []
     assert outside.counts == Counter(sent)
     assert log.rows(TableTopic(f"{prefix}-counts", int)) == dict(Counter(sent))
@@ -151,7 +151,7 @@ def test_frames_of_topics_and_stores_are_those_of_any_log(
     for number in range(40):
         log.send(words, f"k{number}", f"word-{number % 4}")
     run = start(f"{prefix}:app", until_caught_up=True)
-    assert run.wait(120)
+    assert run.wait(HANG_SECONDS)
     frame = read_topic(spark, words, config=config)
     assert sorted(row["value"] for row in frame.collect()) == sorted(
         f"word-{number % 4}" for number in range(40)

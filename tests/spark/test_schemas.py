@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.serde.registry_server import RegistryServer
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.config.config import Config, load_config
 from tidegate.connect.connection import Connection
@@ -83,7 +83,7 @@ def test_slots_learn_the_registry_from_their_orders(
 ) -> None:
     shop = sent(log, 30)
     run = start("schema_shop:app", until_caught_up=True)
-    assert run.wait(60), run.view.failures
+    assert run.wait(HANG_SECONDS), run.view.failures
     assert log.rows(shop.TOTALS) == {f"c{number}": shop.Totals(10, 100) for number in range(3)}
     assert set(registry.subjects) == {"shop.Order", "totals-value"}
 
@@ -97,7 +97,7 @@ def test_slots_wait_for_a_registry_that_is_away(
     run = start("schema_shop:app", until_caught_up=True)
     wait_for(lambda: any(one.code == "registry-unreachable" for _, one in run.view.failures))
     registry.start()
-    assert run.wait(60)
+    assert run.wait(HANG_SECONDS)
     assert run.state is State.STOPPED
     assert sum(total.orders for total in log.rows(shop.TOTALS).values()) == 30
 

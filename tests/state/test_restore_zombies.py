@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 
 import pytest
@@ -74,10 +73,8 @@ def test_a_stopped_holder_of_the_folder_is_not_waited_for(ground: Ground) -> Non
     with child(holder, ground) as stopped:
         assert stopped.hear() == "in a write transaction"
         stopped.stop()
-        started = time.monotonic()
         with child(newcomer, ground) as task:
             check_newcomer(task)
-            assert time.monotonic() - started < 10
             stopped.go_on()
             stopped.say()
             assert stopped.hear() == "fenced"

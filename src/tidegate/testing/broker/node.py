@@ -17,7 +17,7 @@ from tidegate.testing.broker.tools import java
 
 CLUSTER = "dGlkZWdhdGUtdGVzdHMtMQ"  # a cluster id is 16 bytes in base64
 _UP = b"Kafka Server started"  # written once the controller has let the broker in
-_TIMEOUT = 60.0
+_TIMEOUT = 180.0  # only what hangs takes so long
 
 
 class Broker:

@@ -42,7 +42,7 @@ class Program:
         lines = self.out_file.read_bytes().split(b"\n")[:-1]
         return [json.loads(line) for line in lines]
 
-    def wait_for(self, told: Callable[[dict[str, Any]], bool], timeout: float = 60.0) -> dict[str, Any]:
+    def wait_for(self, told: Callable[[dict[str, Any]], bool], timeout: float = 180.0) -> dict[str, Any]:
         """The first event that `told` holds for; raises with the end of the log if it does not come."""
         end = time.monotonic() + timeout
         while True:
