@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from tests.runtime.letters import letter, raw
@@ -18,6 +19,7 @@ from tidegate import (
     UserCodeError,
     stores,
 )
+from tidegate.dsl.stream import Stream
 from tidegate.runtime.output.origin import origin_of
 from tidegate.testing.driver import Driver
 from tidegate.topology.node import OnError
@@ -122,6 +124,43 @@ def test_the_policy_of_a_processor_wins_over_that_of_the_source(source: OnError,
         d.run()
         assert d.values(OUT) == [1, 4]
         assert len(d.dead_letters()) == (own == "dead-letter")
+
+
+BEHIND: dict[str, Callable[[Stream[str, int]], Stream[str, int]]] = {
+    "a group_by": lambda stream: stream.group_by("again", name_of),
+    "a repartition": lambda stream: stream.repartition("again"),
+    "a gate": lambda stream: stream.gate("again"),
+    "several": lambda stream: stream.gate("first").group_by("again", name_of).map(same).repartition("third"),
+}
+
+
+def name_of(value: int) -> str:
+    return f"n{value}"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("behind", BEHIND)
+def test_the_policy_of_the_source_holds_behind_internal_topics_too(policy: OnError, behind: str) -> None:
+    app = App("errors")
+    stream = app.stream(IN, on_error=policy).map(same)
+    BEHIND[behind](stream).map(refuse_three).to(OUT)
+    with Driver(app, partitions=2) as d:
+        d.send(IN, "ada", 1, 3, 4)
+        d.run()
+        assert sorted(d.values(OUT)) == [1, 4]
+        assert len(d.dead_letters()) == (policy == "dead-letter")
+
+
+def same(value: int) -> int:
+    return value
+
+
+def test_the_source_s_policy_of_stop_holds_behind_internal_topics_too() -> None:
+    app = App("errors")
+    app.stream(IN).group_by("again", name_of).map(refuse_three).to(OUT)
+    with Driver(app) as d, pytest.raises(UserCodeError, match="three"):
+        d.send(IN, "ada", 3)
+        d.run()
 
 
 def test_the_policy_of_the_innermost_processor_counts() -> None:

@@ -20,6 +20,9 @@ from tidegate.topology.node import Node, NodeKind, OnError, mistake
 
 MAKE_IT_KNOWN = "annotate the function that makes it, in a step before: def name(...) -> Order"
 OR_VALUE = "pass a class or an annotated function, or value=Totals"
+_CONTINUE_A_STREAM = (NodeKind.REPARTITION, NodeKind.FRAME, NodeKind.ADMITTED)
+"""Internal topics whose records are those of a stream. A record of a grouped table takes back an older one,
+so to leave one out would leave a wrong total: it stops the app."""
 
 
 class Draft:
@@ -57,7 +60,7 @@ class Draft:
             topic,
             key,
             value,
-            on_error,
+            self._policy_above(parents[0]) if kind in _CONTINUE_A_STREAM else on_error,
             options,
         )
         check_functions(node)
@@ -115,6 +118,14 @@ class Draft:
         return of_table(
             store, self.serde(node_kind, store, "the store must write its value", value, hint), keys
         )
+
+    def _policy_above(self, number: int) -> OnError | None:
+        """What happens to a record that fails behind an internal topic: what its source declares. Of several
+        streams that were merged it is the first one's."""
+        node = self.nodes[number]
+        while node.parents and node.kind not in _CONTINUE_A_STREAM:
+            node = self.nodes[node.parents[0]]
+        return node.on_error
 
     def _claim(self, node: Node) -> None:
         try:

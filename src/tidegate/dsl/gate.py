@@ -12,7 +12,7 @@ from tidegate.gate.buffer import stores_of
 from tidegate.log import names
 from tidegate.log.names import check_name
 from tidegate.topics import TableTopic, Topic, TopicBase
-from tidegate.topology.node import Node, NodeKind, OnError, mistake
+from tidegate.topology.node import Node, NodeKind, mistake
 
 OnFull = Literal["hold", "dead-letter"]
 
@@ -98,7 +98,6 @@ def add_gate(plan: Draft, parent: int, name: str, key: Any, value: Any, options:
         name=f"{name}-admitted",
         key=key,
         value=value,
-        on_error=_policy_above(plan, parent),
         admitted=topics["admitted"],
         event_time_of=timed,
     )
@@ -127,11 +126,3 @@ def _event_time(node: Node) -> TopicBase[Any, Any] | None:
 
 def _timed_by(plan: Draft, number: int) -> TopicBase[Any, Any] | None:
     return next((topic for node in _above(plan, number) if (topic := _event_time(node)) is not None), None)
-
-
-def _policy_above(plan: Draft, number: int) -> OnError | None:
-    """What happens to an event that fails behind the gate is what its source says."""
-    node = plan.nodes[number]
-    while node.kind not in (NodeKind.SOURCE, NodeKind.ADMITTED, NodeKind.REPARTITION) and node.parents:
-        node = plan.nodes[node.parents[0]]
-    return node.on_error
