@@ -31,7 +31,8 @@ from tidegate.gate.query import GateQuery
 from tidegate.log.reads import read_between
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.slot.slot import Slot
 from tidegate.types import TopicPartition
 

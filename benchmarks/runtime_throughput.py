@@ -19,7 +19,7 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.slot.slot import Slot
 from tidegate.spark.running import Running
 

@@ -24,7 +24,7 @@ from tidegate.log.partitioner import partition_for
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.types import TopicPartition
 
 

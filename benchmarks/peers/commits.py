@@ -11,7 +11,7 @@ from benchmarks.report import median
 from tidegate.clock import SystemClock
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.slot.slot import Slot
 from tidegate.types import TopicPartition
 

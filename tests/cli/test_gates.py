@@ -16,7 +16,7 @@ from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 

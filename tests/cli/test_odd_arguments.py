@@ -23,7 +23,7 @@ from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.gate.query import GateQuery
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 
 LONGEST_SECONDS = 20
 ODD = [

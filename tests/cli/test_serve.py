@@ -19,7 +19,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.clock import SystemClock
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 
 
 def test_tokens_are_made_listed_and_removed(run: Run, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tidegate.cli import status as command
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import ask_to_stop, take_over
 from tidegate.runtime.topics.control import Cause
 from tidegate.runtime.topics.status import Failure

@@ -14,7 +14,7 @@ from tidegate.gate.query import GateQuery
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver import caught_up
 from tidegate.runtime.driver.caught_up import CaughtUp
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 
 
 def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tests.gate.app import gated
 from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.log.protocol import Log
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 
 
 class Working:

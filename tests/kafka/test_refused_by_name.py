@@ -13,7 +13,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import LogError
 from tidegate.log.kafka.error_mapping import translated_errors
 from tidegate.log.kafka.log import KafkaLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.testing.broker import KafkaCluster
 
 

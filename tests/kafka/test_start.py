@@ -6,7 +6,7 @@ from tests.runtime.fleet import Fleet
 
 from tidegate.clock import SystemClock
 from tidegate.log import names
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.topics.control import Epoch, write_control
 from tidegate.types import TopicPartition

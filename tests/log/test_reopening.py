@@ -17,7 +17,7 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.reopening import ReopeningLog
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import ROLE, take_over
 from tidegate.runtime.topics.control import read_control
 from tidegate.types import Offset, TopicPartition

@@ -21,7 +21,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience
-from tidegate.runtime.driver.start import attach, prepare
+from tidegate.runtime.driver.prepare import attach, prepare
 from tidegate.runtime.driver.takeover import ROLE, Claim
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.slot.job import Chores, SlotJob

@@ -17,7 +17,7 @@ from tidegate.errors import TidegateError
 from tidegate.log.faultpoints import installed
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import attach, prepare
+from tidegate.runtime.driver.prepare import attach, prepare
 from tidegate.runtime.driver.takeover import Claim, ask_to_stop, take_over
 from tidegate.runtime.slot.job import SlotJob
 from tidegate.runtime.topics.slot_order import SlotOrder

@@ -9,7 +9,7 @@ from tidegate import App, Topic
 from tidegate.clock import ManualClock
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.slot.slot import BUFFERED_RECORDS, RECORDS_PER_TURN
 from tidegate.types import TopicPartition
 

@@ -21,7 +21,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.batches.batch_steps import batch_steps
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.operators.null_values import NullValues
 from tidegate.testing.driver import Driver
 from tidegate.types import TopicPartition
@@ -164,7 +164,7 @@ def test_batches_above_and_below_what_is_small_give_the_same_bytes(declare: Call
         with closing(SqliteLog(clock=clock)) as log, TemporaryDirectory() as folder:
             run = prepare(app, log, clock, partitions=1, on_error="skip")
             connection = Connection(log, partitions=1, clock=clock)
-            [slot] = replace(run, setting=replace(run.setting, small_batch=small)).slots(Path(folder), 1)
+            [slot] = replace(run, context=replace(run.context, small_batch=small)).slots(Path(folder), 1)
             for turn, count in enumerate((1, 9, 2, 30, 10, 3)):
                 connection.send(NUMBERS, "abcd"[turn % 4], *(number % 6 + 1 for number in range(count)))
                 while slot.turn() or slot.restoring:

@@ -17,7 +17,7 @@ from tidegate.log import names
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import attach
+from tidegate.runtime.driver.prepare import attach
 from tidegate.runtime.slot.job import Chores, SlotJob
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Status, Warned

@@ -16,7 +16,7 @@ from tidegate.errors import FencedError, LogError, UserCodeError
 from tidegate.log import names
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.coordinator import Patience, State
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import ROLE, ask_to_stop
 from tidegate.runtime.slot.slot import RECORDS_PER_TURN
 from tidegate.runtime.topics.control import read_control

@@ -20,7 +20,7 @@ from tidegate import App, TableTopic, Topic
 from tidegate.clock import ManualClock
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.operators.immutable import unchangeable
 from tidegate.testing.driver import Driver
 

@@ -19,7 +19,8 @@ from tidegate.connect.connection import Connection
 from tidegate.log import names
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicInfo, TopicSpec
-from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.modes import Destination, Mode, takes_records, way_of, writes_dead_letters
 from tidegate.state.manager import Limits
@@ -54,7 +55,7 @@ class World:
         self._declare(app)
         run = prepare(app, self.log, self.clock, partitions=2, **options)
         made = {name: self._staging(name) for name in run.manifest.sinks} if staging else {}
-        return replace(run, setting=replace(run.setting, mode=mode, staging=made))
+        return replace(run, context=replace(run.context, mode=mode, staging=made))
 
     @contextmanager
     def running(self, mode: Mode, **options: Any) -> Iterator[Slot]:

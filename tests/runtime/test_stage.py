@@ -19,7 +19,8 @@ from tidegate.log.positions import read_positions
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, Row, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import Run, attach
+from tidegate.runtime.driver.prepare import attach
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import ROLE, take_over
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.time_only import is_time_only

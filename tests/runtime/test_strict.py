@@ -27,7 +27,8 @@ from tidegate.log.protocol import Fetched
 from tidegate.log.reads import fold, read_between
 from tidegate.log.records import READ_SCHEMA, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.slot.commit import commit
 from tidegate.runtime.task.task import StreamTask
 from tidegate.state.manager import Limits
@@ -133,7 +134,7 @@ def send(connection: Connection) -> None:
 
 
 def inputs_of(run: Run, sub: Subtopology, partition: int) -> list[TopicPartition]:
-    nodes = (run.setting.topology.nodes[node] for node in sub.inputs)
+    nodes = (run.context.topology.nodes[node] for node in sub.inputs)
     return [
         TopicPartition(node.topic.name if node.topic else run.manifest.internal[node.name], partition)
         for node in nodes
@@ -174,10 +175,10 @@ def work(
                 task.feed(Fetched(partition, NOTHING, Offset(pinned[partition])))
             task.run(rng.randint(1, 20))
             if rng.random() < 0.1:
-                commit(run.manifest.app, log, writer, tasks, run.setting.clock)
+                commit(run.manifest.app, log, writer, tasks, run.context.clock)
         for task in tasks:
             task.run(1000)
-        commit(run.manifest.app, log, writer, tasks, run.setting.clock)
+        commit(run.manifest.app, log, writer, tasks, run.context.clock)
     return True
 
 
@@ -206,7 +207,7 @@ def replay(declare: Callable[[App], None], seed: int, folder: Path, crash: float
             slot.drop()  # the first positions are written
         found: dict[str, list[Any]] = {}
         folds: dict[str, dict[bytes, Any]] = {}
-        for sub in run.setting.topology.subtopologies():
+        for sub in run.context.topology.subtopologies():
             ids = [task for part, task in run.tasks() if part is sub]
             inputs = [partition for one in ids for partition in inputs_of(run, sub, one.partition)]
             ends = {partition: int(end) for partition, end in log.ends(inputs).items()}

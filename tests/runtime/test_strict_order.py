@@ -20,7 +20,8 @@ from tidegate.log.positions import read_positions
 from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.testing import Driver
@@ -60,7 +61,7 @@ def run_in_turn(run: Run, log: SqliteLog, folder: Path) -> None:
     """The subtopologies one after the other, up to what is there."""
     for slot in run.slots(folder / "first", 1):
         slot.drop()  # the first positions are written
-    for sub in run.setting.topology.subtopologies():
+    for sub in run.context.topology.subtopologies():
         ids = [task for part, task in run.tasks() if part is sub]
         ends = {
             tp: int(end) for one in ids for tp, end in log.ends(inputs_of(run, sub, one.partition)).items()

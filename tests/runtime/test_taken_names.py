@@ -16,7 +16,7 @@ from tidegate.log.faultpoints import installed
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition

@@ -15,7 +15,7 @@ from tidegate.clock import ManualClock
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.state.manager import Limits
 from tidegate.testing.driver import Driver
 from tidegate.testing.views import Discards

@@ -16,7 +16,8 @@ from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import Claim, ask_to_stop, take_over
 from tidegate.runtime.topics.control import Cause
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Warned

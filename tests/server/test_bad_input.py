@@ -19,7 +19,7 @@ from tests.server.conftest import Client, served
 from tidegate.clock import SystemClock
 from tidegate.config.config import load_config
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import bodies
 from tidegate.server.guard import LARGEST_HEAD
 

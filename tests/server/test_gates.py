@@ -21,7 +21,7 @@ from tidegate.gate.formats import EVERYONE
 from tidegate.gate.query import GateQuery
 from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing import Driver
 

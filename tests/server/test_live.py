@@ -17,7 +17,7 @@ from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import live
 from tidegate.types import TopicPartition
 

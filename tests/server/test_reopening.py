@@ -17,7 +17,7 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import serve as serving
 
 PAUSE = "/gates/door/keys/ada/pause"

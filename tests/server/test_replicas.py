@@ -25,7 +25,7 @@ from tidegate.errors import ConfigError, LogError, StateError
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import live_replica as following
 from tidegate.server import replicas
 from tidegate.server.live_replica import LiveReplica

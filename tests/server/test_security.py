@@ -18,7 +18,7 @@ from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import live
 from tidegate.server.app import make_app
 from tidegate.server.guard import needs_of

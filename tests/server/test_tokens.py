@@ -19,7 +19,7 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.errors import ConfigError
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import live
 from tidegate.server.tokens import Scope, Tokens, add_token, remove_token
 

@@ -19,8 +19,9 @@ from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
-from tidegate.runtime.driver.start import Run, prepare
 from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.topics.lag import lag_of
 from tidegate.runtime.topics.manifests import Manifests

@@ -10,7 +10,7 @@ import pytest
 from tidegate.gate.buffer import Buffer
 from tidegate.gate.formats import Held
 from tidegate.gate.step import GateStep
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.merge import Merge

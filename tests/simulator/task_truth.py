@@ -11,7 +11,7 @@ from tests.simulator.violation import demand
 
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology
 from tidegate.types import TopicPartition
@@ -21,7 +21,7 @@ class TaskTruth:
     """Of a task that performs operations, or of a gate's, of which only the rows and positions are known."""
 
     def __init__(self, run: Run, sub: Subtopology, task: TaskId) -> None:
-        nodes = [run.setting.topology.nodes[number] for number in sub.nodes]
+        nodes = [run.context.topology.nodes[number] for number in sub.nodes]
         builders: dict[str, StoreBuilder[Any]] = {one.name: one for node in nodes for one in node.stores}
         self.task = task
         self.performs = any(node.topic is not None and node.topic.name == OUTPUT for node in nodes)
@@ -31,7 +31,7 @@ class TaskTruth:
             for name in builders
             if (topic := run.manifest.stores[name].changelog) is not None
         }
-        self.source = TopicPartition(run.setting.inputs(sub, task.partition)[0].topic, task.partition)
+        self.source = TopicPartition(run.context.inputs(sub, task.partition)[0].topic, task.partition)
         self.inputs: dict[int, Input] = {}
         self.tags: dict[int, int] = {}
         self.positions: list[Position] = []

@@ -20,7 +20,7 @@ from tests.simulator.watched import TAGS_AT
 from tidegate.log import names
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import ReadRow
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.output.origin import origin_of
 from tidegate.types import Offset, TopicPartition
 

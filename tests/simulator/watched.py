@@ -19,7 +19,7 @@ from tidegate.log.positions import Position
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.state.manager import Limits, Owner, StateManager
 from tidegate.types import Offset, TopicPartition
 
@@ -72,10 +72,10 @@ class WatchedRun(Run):
 
     @staticmethod
     def of(run: Run, watch: Watch) -> WatchedRun:
-        return WatchedRun(run.setting, run.log, run.counts, watch)
+        return WatchedRun(run.context, run.log, run.counts, watch)
 
     def state(self, owner: Owner, home: Path, limits: Limits | None) -> StateManager:
-        return WatchedState(owner, home, self.setting.clock, limits, self.watch)
+        return WatchedState(owner, home, self.context.clock, limits, self.watch)
 
 
 class TaggedWriter:

@@ -32,7 +32,7 @@ from tidegate.errors import FencedError, TidegateError
 from tidegate.gate.formats import RequestedStatus, State
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import take_over
 from tidegate.state.folders import task_home
 from tidegate.state.manager import Limits, Status

@@ -13,7 +13,7 @@ from tidegate import App, Settings, TableTopic, Topic, UpgradeError, stores
 from tidegate.clock import SystemClock
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.first_start import write_manifest
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing.driver import Driver
 from tidegate.topology.differences import changed_functions, check_unchanged

@@ -13,7 +13,7 @@ from tidegate.config.config import Config
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience, SlotOverview, State
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.slot_order import SlotOrder

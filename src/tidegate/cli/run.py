@@ -22,9 +22,9 @@ from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
+from tidegate.runtime.driver.app_topics import check_sources
 from tidegate.runtime.driver.check_registry import check_registry
 from tidegate.runtime.driver.first_start import check_first_start
-from tidegate.runtime.driver.start import check_sources
 from tidegate.serde.registry_settings import use_registry
 from tidegate.topology.differences import check_unchanged
 

@@ -21,7 +21,7 @@ from tidegate.log.reopening import ReopeningLog
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.check_registry import check_registry
 from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience, SlotOverview, State
-from tidegate.runtime.driver.start import prepare
+from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.host import machine_name
 from tidegate.runtime.topics.slot_order import SlotOrder

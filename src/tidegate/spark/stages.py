@@ -23,7 +23,7 @@ from tidegate.log.location import LogLocation
 from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.purger import Purger
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.task.on_error import in_user_code
@@ -170,7 +170,7 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
             plan.epoch,
             writers[stage.name],
             f"tidegate-{app}-test",
-            run.setting.clock,
+            run.context.clock,
         )
         for stage in run.stages()
     ]

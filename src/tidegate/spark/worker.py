@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from tidegate.clock import SystemClock
 from tidegate.load import load_app
 from tidegate.log.open import open_log
-from tidegate.runtime.driver.start import attach
+from tidegate.runtime.driver.prepare import attach
 from tidegate.runtime.slot.job import SlotJob
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.serde.registry_settings import use_registry

@@ -28,7 +28,8 @@ from tidegate.log.protocol import Log
 from tidegate.log.records import Headers
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
-from tidegate.runtime.driver.start import Run, prepare
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.task import StreamTask

@@ -13,7 +13,7 @@ from tidegate.gate.query import GateQuery
 from tidegate.gate.step import Counts
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.task.task import StreamTask
 from tidegate.testing.views import all_records
 from tidegate.topology.node import NodeKind
@@ -33,7 +33,7 @@ class GateView:
         self._clock = clock
         self._tasks = tasks
         assert self._gate.name == name  # noqa: S101 - one that is not there is told by name
-        nodes = run.setting.topology.nodes.values()
+        nodes = run.context.topology.nodes.values()
         [key] = [node.key for node in nodes if node.kind is NodeKind.GATE and node.name == name]
         assert key is not None  # noqa: S101 - set by the dsl
         self._encode = key.encode

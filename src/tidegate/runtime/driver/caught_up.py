@@ -11,7 +11,7 @@ from tidegate.gate.query import GateQuery
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import nothing_between
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.types import Offset, TopicPartition
 
 LOOK_SECONDS = 0.2
@@ -73,7 +73,7 @@ class CaughtUp:
 
     def _gates(self) -> Iterator[GateQuery]:
         manifest = self._run.manifest
-        return (GateQuery(self._log, manifest, name, self._run.setting.clock) for name in manifest.gates)
+        return (GateQuery(self._log, manifest, name, self._run.context.clock) for name in manifest.gates)
 
     def _internal(self) -> dict[str, int]:
         manifest = self._run.manifest

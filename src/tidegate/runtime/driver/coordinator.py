@@ -29,8 +29,8 @@ from tidegate.runtime.driver.driver_epoch import (
 )
 from tidegate.runtime.driver.first_start import write_manifest
 from tidegate.runtime.driver.partition_watch import DRIVER, PartitionWatch
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.slot_overview import SlotOverview
-from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE, Claim, take_over
 from tidegate.runtime.topics.control import Cause, ControlFollower, Stop, read_control
 from tidegate.runtime.topics.failures import error_of

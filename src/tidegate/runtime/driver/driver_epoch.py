@@ -21,8 +21,8 @@ from tidegate.errors import FencedError, LogError, TidegateError
 from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.assign import assign, saved
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.slot_overview import SlotOverview
-from tidegate.runtime.driver.start import Run
 from tidegate.runtime.driver.takeover import ROLE, Claim, ask_to_stop, may_regain
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.control import Cause, read_control

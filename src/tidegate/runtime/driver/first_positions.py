@@ -16,14 +16,14 @@ from tidegate.topology.graph import Subtopology
 from tidegate.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tidegate.runtime.driver.start import Run
+    from tidegate.runtime.driver.run import Run
 
 
 def append_first_positions(run: Run, driver: Writer, before: Plan) -> None:
     """For all tasks that no plan gave to anybody yet; `before` is the last one. Raises LogError
     `positions-missing` for one that was given and has no position, and, without any plan, `control-missing`
     or `state-without-positions`."""
-    app, now = run.manifest.app, run.setting.clock.now()
+    app, now = run.manifest.app, run.context.clock.now()
     known = read_positions(run.log, app)
     mine = of_manifest(run.manifest)
     if not before.epoch:
@@ -49,7 +49,7 @@ def append_first_positions(run: Run, driver: Writer, before: Plan) -> None:
 def _first_position(run: Run, sub: Subtopology, task: TaskId, named: frozenset[str]) -> Position:
     """From the start of each topic. What a gate admitted before to a topic that the user named is not read:
     it was read once, or is another's, and comes again from the sources."""
-    log, manifest, nodes = run.log, run.manifest, run.setting.topology.nodes
+    log, manifest, nodes = run.log, run.manifest, run.context.topology.nodes
     sources: dict[str, dict[int, int]] = {}
     for node in (nodes[number] for number in sub.inputs):
         topic = node.topic.name if node.topic else manifest.internal[node.name]

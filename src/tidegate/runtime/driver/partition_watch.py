@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 
 from tidegate.errors import LogError, TidegateError
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.topics.status import Warned, tell
 
 DRIVER = -1
@@ -60,6 +60,6 @@ class PartitionWatch:
             )
         message = f"topic {topic!r} has {count} partitions, and had {before}: {then}"
         logger.warning("[%s] %s", code, message)
-        app, now = self._run.manifest.app, self._run.setting.clock.now()
+        app, now = self._run.manifest.app, self._run.context.clock.now()
         with suppress(TidegateError):
             tell(self._run.log, app, Warned(epoch, DRIVER, 0, code, message, hint), now)

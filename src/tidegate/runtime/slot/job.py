@@ -29,7 +29,7 @@ from tidegate.gate.task_gates import gate_numbers
 from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.purger import Purger
-from tidegate.runtime.driver.start import Run
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.slot.host import folders_here, host_name, machine_name
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
