@@ -118,6 +118,21 @@ def test_an_index_by_end_time_that_does_not_fit_is_damage(harm: str) -> None:
         assert verify(path.parent).damaged == {"windows": "its index by end time does not fit its rows"}
 
 
+def test_an_index_with_another_end_time_is_damage() -> None:
+    """Such a row would expire at that time: too early, or never."""
+    with StoreBench(WINDOWS) as bench:
+        bench.store.put("ada", 0, 1)
+        bench.persist()
+        bench.state.drop()
+        [path] = bench.folder.glob("home/*/data.mdb")
+        place = stored_key(b"ada", window_suffix(0))
+        content = data_of(path.parent)
+        entry = WINDOWS.window_size.to_bytes(8, "big") + place
+        assert content.count(entry)
+        path.write_bytes(content.replace(entry, (WINDOWS.window_size + 1).to_bytes(8, "big") + place))
+        assert verify(path.parent).damaged == {"windows": "its index by end time does not fit its rows"}
+
+
 def test_a_marked_folder_is_damaged(tmp_path: Path) -> None:
     with StoreBench(COUNTS) as bench:
         filled(bench, 10)

@@ -20,7 +20,7 @@ from tidegate.state.cached import CachedStore
 from tidegate.state.changelog import check_changelog_config
 from tidegate.state.environment import Environment
 from tidegate.state.expiry import EndOf, Expiry
-from tidegate.state.formats import KEY_VALUE, OF_TABLE, Format, session_times, window_start
+from tidegate.state.formats import KEY_VALUE, OF_TABLE, Format, end_times
 from tidegate.state.lmdb_store import LmdbStore, ends_database
 from tidegate.state.lru import LruStore
 from tidegate.state.memory import MemoryStore
@@ -127,11 +127,7 @@ class StoreBuilder(Generic[S]):
         return None if end_of is None else Expiry(inner, self.layout.suffix, end_of)
 
     def _end_of(self) -> EndOf | None:
-        if self.retention is None:
-            return None
-        if self.kind == "session":
-            return lambda key: session_times(key)[0]
-        return lambda key: window_start(key) + self.window_size
+        return None if self.retention is None else end_times(self.kind, self.window_size)
 
 
 @dataclass(frozen=True, slots=True)

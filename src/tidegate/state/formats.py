@@ -15,6 +15,7 @@ Numbers are big endian, so they sort; the layouts of the keys are Kafka Streams'
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.errors import StateError
@@ -90,6 +91,13 @@ def session_times(key: bytes) -> tuple[int, int]:
     """End and start of the session that a row's key names."""
     end, start = _SESSION.unpack_from(key, len(key) - _SESSION.size)
     return int(end), int(start)
+
+
+def end_times(kind: str, window_size: int) -> Callable[[bytes], int]:
+    """The function from the key of a row to the end of its window or session."""
+    if kind == "session":
+        return lambda key: session_times(key)[0]
+    return lambda key: window_start(key) + window_size
 
 
 def checked_time(timestamp: int) -> int:

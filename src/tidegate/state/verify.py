@@ -9,6 +9,7 @@ one process reads folder after folder; where it dies, that folder is damaged, an
 from __future__ import annotations
 
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,8 +20,9 @@ import lmdb
 import msgspec
 
 from tidegate.errors import StateError
-from tidegate.state.environment import DAMAGED, INTACT, Metadata, ReadOnlyEnvironment
-from tidegate.state.formats import LAYOUTS
+from tidegate.state.environment import DAMAGED, INTACT, Metadata, ReadOnlyEnvironment, StoreFacts
+from tidegate.state.expiry import EndOf
+from tidegate.state.formats import LAYOUTS, end_times
 from tidegate.state.inspect import opened
 from tidegate.state.keys import stored_key
 from tidegate.state.lmdb_store import ends_database
@@ -47,7 +49,7 @@ def verify(folder: Path) -> Verified:
         with opened(folder) as environment:
             metadata = environment.metadata()
             for store, facts in sorted(metadata.stores.items() if metadata else ()):
-                found = _damage(environment, store, LAYOUTS[facts.kind].suffix)
+                found = _damage(environment, store, facts)
                 if found:
                     damaged[store] = found
     except StateError as error:
@@ -88,12 +90,12 @@ def verify_all(folders: Sequence[Path]) -> list[Verified]:
     return found
 
 
-def _damage(environment: ReadOnlyEnvironment, store: str, suffix: int) -> str:
+def _damage(environment: ReadOnlyEnvironment, store: str, facts: StoreFacts) -> str:
     """What is wrong with a store's rows and their index; empty if nothing is."""
     if not environment.has(store):
         return ""
     try:
-        return _damaged_rows(environment, store) or _damaged_index(environment, store, suffix)
+        return _damaged_rows(environment, store) or _damaged_index(environment, store, facts)
     except lmdb.Error as error:
         return f"its pages cannot be read ({error})"
 
@@ -110,19 +112,29 @@ def _damaged_rows(environment: ReadOnlyEnvironment, store: str) -> str:
     return "" if seen == entries else f"{seen:,} of {entries:,} rows are there"
 
 
-def _damaged_index(environment: ReadOnlyEnvironment, store: str, suffix: int) -> str:
-    """Whether the index by end time names every row, and nothing else."""
+def _damaged_index(environment: ReadOnlyEnvironment, store: str, facts: StoreFacts) -> str:
+    """Whether the index by end time has every row at its end time, and nothing else."""
     index = ends_database(store)
     if not environment.has(index):
         return ""
+    suffix, end_of = LAYOUTS[facts.kind].suffix, end_times(facts.kind, facts.window)
     rows = environment.database(store)
     seen, last = 0, b""
     for at, key in environment.txn.cursor(db=environment.database(index)):
-        place = stored_key(key[: len(key) - suffix], key[len(key) - suffix :])
-        if (at <= last and seen) or at[8:] != place or environment.txn.get(place, db=rows) is None:
+        stored = stored_key(key[: len(key) - suffix], key[len(key) - suffix :])
+        by_end = _by_end(end_of, key) + stored
+        if (at <= last and seen) or at != by_end or environment.txn.get(stored, db=rows) is None:
             return "its index by end time does not fit its rows"
         seen, last = seen + 1, at
     return "" if seen == environment.rows(store) else "its index by end time does not have all rows"
+
+
+def _by_end(end_of: EndOf, key: bytes) -> bytes:
+    """The end time that a row's key names, as the index has it; empty if no row can have that key."""
+    try:
+        return end_of(key).to_bytes(8, "big")
+    except (OverflowError, struct.error):
+        return b""
 
 
 def main() -> None:
