@@ -130,7 +130,7 @@ def _print_stacks(item: Any) -> None:
 
 def _terminal(item: Any) -> Any:
     """A worker of a run has no terminal of its own; what it writes to stderr is shown by the run."""
-    if item.config.pluginmanager.has_plugin("terminalreporter"):
+    if not hasattr(item.config, "workerinput"):
         return item.config.get_terminal_writer()
     stderr = item.config.stash.get(_stderr_key(), 2)
     return TerminalWriter(os.fdopen(os.dup(stderr), "w"))

@@ -128,6 +128,25 @@ def test_a_test_that_hangs_fails_with_all_stacks_and_the_suite_goes_on(tmp_path:
     wait_for(lambda: not any(map(is_alive, pids)), 10)
 
 
+IN_A_WORKER = """
+import threading
+
+def test_hangs():
+    threading.Event().wait()
+
+def test_comes_after():
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_in_a_process_of_a_shared_run_it_is_the_same(tmp_path: Path) -> None:
+    done = run_story(tmp_path, IN_A_WORKER, "--timeout=0.5", "-q", "-n", "1")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "took longer than 0.5 s" in done.stdout
+    assert re.search(r"stack of MainThread .*in test_hangs", done.stderr, re.DOTALL), done.stderr
+
+
 BY_MARK = """
 import pytest
 
