@@ -10,8 +10,8 @@ from typing import Any, get_type_hints
 
 from tidegate.app import App
 from tidegate.errors import ConfigError
-from tidegate.runtime.task.on_error import user_place
 from tidegate.settings import Settings
+from tidegate.text.user_place import user_place
 
 
 def load_app(name: str, settings: Mapping[str, Any] | None = None) -> App:

@@ -22,7 +22,7 @@ from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.batches.batch_steps import batch_steps
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.operators.null_values import NullValues
+from tidegate.runtime.null_values import NullValues
 from tidegate.testing.driver import Driver
 from tidegate.types import TopicPartition
 

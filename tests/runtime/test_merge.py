@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import READ_SCHEMA, Row, to_batch
-from tidegate.runtime.task.merge import Merge, RawRecord
+from tidegate.log.records import READ_SCHEMA, RawRecord, Row, to_batch
+from tidegate.runtime.task.merge import Merge
 from tidegate.types import Offset, TopicPartition
 
 Place = tuple[str, int, int]

@@ -21,8 +21,8 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
+from tidegate.runtime.modes import Destination, Mode, takes_records, way_of, writes_dead_letters
 from tidegate.runtime.slot.slot import Slot
-from tidegate.runtime.task.modes import Destination, Mode, takes_records, way_of, writes_dead_letters
 from tidegate.state.manager import Limits
 from tidegate.topology.node import NodeKind
 from tidegate.types import TopicPartition

@@ -8,12 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.gate.task_gates import TaskGate
-from tidegate.log.records import APPEND_SCHEMA
+from tidegate.log.records import APPEND_SCHEMA, own_headers, raw_records
 from tidegate.runtime.batches.columns import Columns, Keys
 from tidegate.runtime.batches.whole_batches import BatchInWork
 from tidegate.runtime.output.sender import Sender
-from tidegate.runtime.task.merge import raw_records
-from tidegate.runtime.task.source import own_headers
 from tidegate.types import TopicPartition
 
 

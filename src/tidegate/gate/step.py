@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,13 +25,11 @@ from tidegate.gate.formats import (
     decode,
 )
 from tidegate.log.partitioner import partition_for
+from tidegate.log.records import RawRecord
 from tidegate.record import Record
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
-
-if TYPE_CHECKING:
-    from tidegate.runtime.task.merge import RawRecord
 
 AT_ONCE = 100
 """Events of one key in a row, while others wait for their turn."""

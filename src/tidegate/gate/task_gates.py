@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 from tidegate.errors import TidegateError
 from tidegate.gate.step import GateStep
+from tidegate.log.records import RawRecord, own_headers
 from tidegate.record import Record
+from tidegate.runtime.on_error import translated_errors
 from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.step import R
 from tidegate.runtime.output.sender import Sender
-from tidegate.runtime.task.merge import Merge, RawRecord
-from tidegate.runtime.task.on_error import translated_errors
-from tidegate.runtime.task.source import own_headers
+from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.topics.status import GateNumbers
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tidegate.log.names import HEADER_PREFIX
+from tidegate.types import TopicPartition
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("name", pa.string(), nullable=False), ("value", pa.binary())]))
@@ -39,6 +42,17 @@ class Row(NamedTuple):
 class ReadRow(NamedTuple):
     """One record as bytes, read from a log."""
 
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class RawRecord(NamedTuple):
+    """A record as it was read."""
+
+    partition: TopicPartition
     offset: int
     timestamp: int
     key: bytes | None
@@ -107,3 +121,23 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[ReadRow]:
     for offset, timestamp, key, value, pairs in zip(*columns, header_rows, strict=True):
         named = tuple((pair["name"], pair["value"]) for pair in pairs) if pairs else ()
         yield ReadRow(offset, timestamp, key, value, named)
+
+
+def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:
+    """The records of a batch, one by one."""
+    columns: list[list[Any]] = [batch.column(number).to_pylist() for number in range(4)]
+    headers = batch.column(4)
+    if headers.null_count == len(headers):
+        pairs: Iterable[Any] = [()] * len(headers)
+    else:
+        listed = headers.to_pylist()
+        pairs = [tuple((pair["name"], pair["value"]) for pair in row) if row else () for row in listed]
+    for offset, timestamp, key, value, own in zip(*columns, pairs, strict=True):
+        yield RawRecord(partition, offset, timestamp, key, value, own)
+
+
+def own_headers(raw: RawRecord) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers without ours."""
+    if not raw.headers:
+        return ()
+    return tuple(pair for pair in raw.headers if not pair[0].startswith(HEADER_PREFIX))

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StateError
 from tidegate.runtime.batches.columns import Changes, Columns, Groups, Values, grouped
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows
-from tidegate.runtime.operators.null_values import NullValues
 from tidegate.runtime.operators.stateful import aggregation
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node

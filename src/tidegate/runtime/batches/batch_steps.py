@@ -16,9 +16,9 @@ import pyarrow as pa
 from tidegate.errors import StateError
 from tidegate.runtime.batches.aggregate import aggregate
 from tidegate.runtime.batches.columns import Changes, Columns, Keys
+from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.immutable import PLAIN_TYPES, unchangeable
-from tidegate.runtime.operators.null_values import NullValues
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.node import INTERNAL, Node, NodeKind

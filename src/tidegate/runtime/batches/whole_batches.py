@@ -8,10 +8,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.records import APPEND_SCHEMA, Headers, header_column
+from tidegate.log.records import APPEND_SCHEMA, Headers, header_column, own_headers, raw_records
 from tidegate.runtime.batches.batch_steps import Step, batch_steps
 from tidegate.runtime.batches.columns import Columns
-from tidegate.runtime.operators.null_values import NullValues
+from tidegate.runtime.null_values import NullValues
+from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.output.origin import (
     ORIGIN,
     only_ours,
@@ -21,14 +22,21 @@ from tidegate.runtime.output.origin import (
     place_column,
 )
 from tidegate.runtime.output.outputs import Outputs, Target
-from tidegate.runtime.task.merge import raw_records
-from tidegate.runtime.task.source import Source, encoders, own_headers
 from tidegate.serde.columns import encode_all, encode_ints
 from tidegate.serde.plain import PLAIN
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
+
+
+class BatchSource(Protocol):
+    """What the path needs of the source that it reads."""
+
+    @property
+    def internal(self) -> bool: ...
+
+    def columns(self, batch: pa.RecordBatch) -> Columns: ...
 
 
 class Host(Protocol):
@@ -51,7 +59,7 @@ class Host(Protocol):
 class WholeBatches:
     """Runs the only chain of a task over batches of its only source."""
 
-    def __init__(self, source: Source, host: Host, outputs: Outputs, task: str) -> None:
+    def __init__(self, source: BatchSource, host: Host, outputs: Outputs, task: str) -> None:
         self._source = source
         self._host = host
         self._outputs = outputs
@@ -66,7 +74,7 @@ class WholeBatches:
         cls,
         topology: Topology,
         subtopology: Subtopology,
-        source: Source,
+        source: BatchSource,
         host: Host,
         outputs: Outputs,
         task: str,

@@ -18,7 +18,7 @@ from tidegate.runtime.driver.app_topics import (
 )
 from tidegate.runtime.driver.first_start import check_first_start, check_partitions, settle_manifest
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.task.run_context import RunContext
+from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.runtime.topics.status import status_topic
 from tidegate.topology.differences import changed_functions, check_unchanged

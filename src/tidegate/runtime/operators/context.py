@@ -7,14 +7,19 @@ from typing import Any, Protocol
 
 from tidegate.errors import StateError, UserCodeError
 from tidegate.record import Record
-from tidegate.runtime.operators.null_values import NullValues
-from tidegate.runtime.task.timers import Timer
+from tidegate.runtime.null_values import NullValues
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
 
 Handler = Callable[[Record[Any, Any]], None]
 Check = Callable[[Node, Any], Record[Any, Any]]
 """A record that user code made, or an error."""
+
+
+class Timer(Protocol):
+    """A call that comes again and again until it is cancelled."""
+
+    def cancel(self) -> None: ...
 
 
 class Host(Protocol):

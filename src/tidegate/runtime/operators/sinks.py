@@ -7,9 +7,9 @@ from typing import Any
 
 from tidegate.errors import SerdeError
 from tidegate.runtime.operators.change import Change, encode_change
+from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.step import Chain, R, needed
-from tidegate.runtime.task.source import encoders
 from tidegate.topology.node import Node, NodeKind
 
 

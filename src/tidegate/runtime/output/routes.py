@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
+from tidegate.runtime.modes import Destination, way_of
 from tidegate.runtime.output.origin import OWNER
 from tidegate.runtime.output.outputs import Outputs, Target
-from tidegate.runtime.task.modes import Destination, way_of
-from tidegate.runtime.task.run_context import RunContext
+from tidegate.runtime.run_context import RunContext
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import INTERNAL, Node, NodeKind
 

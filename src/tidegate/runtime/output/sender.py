@@ -7,16 +7,16 @@ from typing import Any
 from tidegate.errors import LogError, TidegateError
 from tidegate.gate.formats import Held
 from tidegate.log.positions import Position, TaskId
+from tidegate.log.records import RawRecord
 from tidegate.record import Record
-from tidegate.runtime.operators.null_values import NullValues
-from tidegate.runtime.operators.tally import Tally
+from tidegate.runtime.null_values import NullValues
+from tidegate.runtime.on_error import by_the_record, dead_letter_headers
 from tidegate.runtime.output.origin import origin_header
 from tidegate.runtime.output.outputs import Outputs
 from tidegate.runtime.output.routes import Route, Routes
 from tidegate.runtime.output.time_only import MARK, TimeOnlySender
-from tidegate.runtime.task.merge import RawRecord
-from tidegate.runtime.task.on_error import by_the_record, dead_letter_headers
-from tidegate.runtime.task.run_context import RunContext
+from tidegate.runtime.run_context import RunContext
+from tidegate.runtime.tally import Tally
 from tidegate.state.store_time import StoreTime
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import Node

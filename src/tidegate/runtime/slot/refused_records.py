@@ -17,13 +17,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.errors import LogError
-from tidegate.runtime.task.on_error import by_the_record
+from tidegate.runtime.on_error import Place, by_the_record
 from tidegate.types import TopicPartition
 
 NARROWER = 10
-
-Place = tuple[TopicPartition, int]
-"""A source partition and an offset in it."""
 
 
 class ReopenSlot(Exception):  # noqa: N818 - no failure: the slot goes on

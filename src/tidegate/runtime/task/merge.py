@@ -13,25 +13,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.protocol import Fetched
+from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.task.replay_sort import SortedPartition
 from tidegate.types import TopicPartition
-
-
-class RawRecord(NamedTuple):
-    """A record as it was read."""
-
-    partition: TopicPartition
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
 
 
 class Merge:
@@ -224,16 +214,3 @@ class _SortedBuffer(_Buffer):
     def complete(self) -> None:
         if self._sorting is not None:
             self._sorted, self._sorting = self._sorting.batches(), None
-
-
-def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:
-    """The records of a batch, one by one."""
-    columns: list[list[Any]] = [batch.column(number).to_pylist() for number in range(4)]
-    headers = batch.column(4)
-    if headers.null_count == len(headers):
-        pairs: Iterable[Any] = [()] * len(headers)
-    else:
-        listed = headers.to_pylist()
-        pairs = [tuple((pair["name"], pair["value"]) for pair in row) if row else () for row in listed]
-    for offset, timestamp, key, value, own in zip(*columns, pairs, strict=True):
-        yield RawRecord(partition, offset, timestamp, key, value, own)

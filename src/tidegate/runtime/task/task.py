@@ -19,21 +19,16 @@ from tidegate.gate.batches import GateBatches
 from tidegate.gate.task_gates import TaskGates
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
+from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.batches.whole_batches import WholeBatches
+from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
+from tidegate.runtime.on_error import Place, by_the_record, in_user_code, policy_of, translated_errors
 from tidegate.runtime.operators.chain import TaskChain
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import NOWHERE, Sender
 from tidegate.runtime.output.time_only import any_time_only, is_time_only
-from tidegate.runtime.slot.refused_records import Place
-from tidegate.runtime.task.merge import Merge, RawRecord, raw_records
-from tidegate.runtime.task.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
-from tidegate.runtime.task.on_error import (
-    by_the_record,
-    in_user_code,
-    policy_of,
-    translated_errors,
-)
-from tidegate.runtime.task.run_context import RunContext
+from tidegate.runtime.run_context import RunContext
+from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.task.source import Source
 from tidegate.runtime.task.source_positions import SourcePositions
 from tidegate.runtime.task.task_timers import TaskTimers

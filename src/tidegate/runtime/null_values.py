@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.runtime.operators.tally import Tally
+from tidegate.runtime.tally import Tally
 
 
 class NullValues(Tally):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import copy
-import os
-import sysconfig
-import traceback
-from pathlib import Path
 from typing import Any
 
 from tidegate.errors import LogError, RegistryError, StateError, TidegateError, UserCodeError
 from tidegate.log.names import HEADER_PREFIX
-from tidegate.log.records import Headers
-from tidegate.runtime.task.merge import RawRecord
+from tidegate.log.records import Headers, RawRecord
+from tidegate.text.user_place import user_place
+from tidegate.types import TopicPartition
 
-_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+Place = tuple[TopicPartition, int]
+"""A source partition and an offset in it."""
 CODE, MESSAGE, POSITION, PLACE = (
     HEADER_PREFIX + "error." + name for name in ("code", "message", "position", "place")
-)
-_LIBRARIES = tuple(
-    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _BY_THE_RECORD = {
     "row-too-large",
@@ -79,17 +74,6 @@ def in_user_code(
     )
     told.__cause__ = error
     return told
-
-
-def user_place(error: BaseException) -> str:
-    """`orders.py:12`: the innermost line of the user's own; of a library's if there is none."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((_PACKAGE, "<"))
-    ]
-    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def dead_letter_headers(raw: RawRecord, error: TidegateError) -> Headers:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.clock import Clock
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
-from tidegate.runtime.task.modes import Mode
+from tidegate.runtime.modes import Mode
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import COMMANDS, INTERNAL, Node
