@@ -39,18 +39,18 @@ def read_topic(
 
     The types are in `tidegate.spark.spark_types`. A record that the topic's serdes cannot read fails the
     query, `undecodable` with its position; Spark wraps the error in its own. A topic that is not there, or
-    with `rows` is no table, is refused here.
+    with `rows` is no table, raises at this call.
     """
     check_session(spark)
     if rows and (streaming or not isinstance(topic, TableTopic)):
         raise ConfigError(
             "rows-of-what",
-            f"rows=True asks for the rows of a table as they are now, not of {topic!r}"
+            f"rows=True returns the current rows of a table, which is not possible for {topic!r}"
             + (" as it changes" if streaming else ""),
             "use it with a TableTopic and without streaming",
         )
-    place = settled(log, config)
-    spec = shipped(topic, place)
+    location = settled(log, config)
+    spec = shipped(topic, location)
     with closing(spec.open()) as opened:
         info = opened.describe(topic.name)
     if rows:
@@ -78,9 +78,9 @@ def read_store(
     `tidegate.spark.store_source` for what is JSON or binary then.
     """
     check_session(spark)
-    place = settled(log, config)
-    with closing(open_log(place, create=False)) as opened:
-        spec = find_store(opened, app_id, store, place)
+    location = settled(log, config)
+    with closing(open_log(location, create=False)) as opened:
+        spec = find_store(opened, app_id, store, location)
     return _frame(spark, spec, streaming=streaming, rows=not streaming)
 
 

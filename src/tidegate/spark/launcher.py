@@ -24,16 +24,16 @@ STAGE_IDLE_SECONDS = 0.05
 
 
 class SparkLauncher:
-    """Runs slots and stages in a session. Each call blocks its thread, and has a job group of its own."""
+    """Run slots and stages in a session. Each call blocks its thread and has its own job group."""
 
     def __init__(
-        self, session: SparkSession, app: str, log: Log, place: LogLocation, *, stages: bool
+        self, session: SparkSession, app: str, log: Log, location: LogLocation, *, stages: bool
     ) -> None:
-        """`place` is where the log is; `stages`, whether there are any."""
+        """`location` is where the log is; `stages`, whether the app has DataFrame stages."""
         self._session = session
         self._app = app
         self._log = log
-        self._place = place
+        self._location = location
         self._stages = stages
 
     def launch(self, order: SlotOrder) -> None:
@@ -49,7 +49,7 @@ class SparkLauncher:
         runner = StageRunner(
             self._session,
             self._log,
-            self._place,
+            self._location,
             self._app,
             stage,
             epoch,
@@ -79,7 +79,7 @@ class SparkLauncher:
 
 
 def _description(order: SlotOrder) -> str:
-    """A slot gets its tasks when it has landed, so its first job cannot tell them yet."""
+    """A slot gets its tasks after it has landed, so the description of its first job cannot name them."""
     tasks = " ".join(order.tasks) or "planned once it has landed"
     which = f"slot {order.slot}, epoch {order.epoch}, attempt {order.attempt}"
     return f"tidegate {order.app_id}: {which}, tasks: {tasks}"

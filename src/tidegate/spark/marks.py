@@ -1,14 +1,15 @@
-"""What is known of writes by Spark: a compacted topic of marks beside the topics that are written.
+"""Marks of writes by Spark, in a compacted topic of their own.
 
-    call     a batch call, by its owner: "open" or "closed". No mark is as good as "closed"
+    call     a batch call, by its owner: "open" or "closed". No mark means "closed"
     begun    an attempt of a task that may hold the task's writer; the attempt removes it when it ends
     written  a task of a call, or a streaming query with its last micro-batch, is committed
 
-An attempt that stalls on a lost executor may wake when its call has long ended and its marks are gone. So a
-call is open only while its mark is there, and it ends in this order: 1 mark it closed; 2 open, and so fence,
-the writer of each attempt that has begun and not ended; 3 remove its marks. An attempt that opens its writer
-after step 2 finds the call closed, or no call at all; one that opened it before can commit nothing any more.
-If the end itself fails half-way the marks of what is written are still there, and nothing is written twice.
+An attempt that stalls on a lost executor may resume long after its call has ended and its marks were removed.
+So a call is open only while its mark is there, and it ends in this order: 1 mark it closed; 2 open, and so
+fence, the writer of each attempt that has begun and not ended; 3 remove its marks. An attempt that opens its
+writer after step 2 finds the call closed, or no call at all; one that opened it before cannot commit
+any more. If the end itself fails half-way, the marks of what is written are still there, and nothing is
+written twice.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ MARKS = TopicPartition("tidegate-frame-writes", 0)
 MARKS_TOPIC = TopicSpec(MARKS.topic, 1, {"cleanup.policy": "compact"})
 OPEN, CLOSED = b"open", b"closed"
 STALE_MS = 7 * 24 * 3600 * 1000
-"""A call whose driver was killed leaves its marks behind; the next call that ends later than this takes
-them away, and so closes it."""
+"""A call whose driver was killed leaves its marks behind; the next call that ends later than this removes
+them, which closes it."""
 FENCED_AT_ONCE = 8
 PATIENCE_SECONDS = 120.0
-"""Marks lie in open transactions of other tasks, which may take that long to commit on a slow log."""
+"""Marks may be part of open transactions of other tasks, which can take this long on a slow log."""
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose mark it is, and which part of the work it stands for."""
+    """The owner of a mark, and the part of the work that it is about."""
 
     owner: str
     number: int
@@ -56,7 +57,7 @@ class MarkValue(NamedTuple):
 
 
 def read_marks(log: Log) -> dict[Mark, MarkValue]:
-    """The marks of all that is committed: open your writer first, as `read_to_end` says."""
+    """Read all committed marks. Open your writer first: see `read_to_end`."""
     found: dict[Mark, MarkValue] = {}
     start = Offset(log.describe(MARKS.topic).starts[0])
     for fetched in read_to_end(log, {MARKS: start}, patience=PATIENCE_SECONDS):
@@ -87,22 +88,22 @@ def writer_id(owner: str, number: int) -> str:
 
 
 def open_call(log: Log, owner: str, now: int) -> None:
-    """From now on tasks of this call may write."""
+    """Mark a call as open: its tasks may write."""
     put_marks(log, [row_of(Mark(owner, 0, "call"), OPEN, now)])
 
 
 def is_open(marks: dict[Mark, MarkValue], owner: str) -> bool:
     """Whether tasks of this call may write."""
-    told = marks.get(Mark(owner, 0, "call"))
-    return told is not None and told.value == OPEN
+    mark = marks.get(Mark(owner, 0, "call"))
+    return mark is not None and mark.value == OPEN
 
 
 def close_call(log: Log, owner: str, now: int) -> None:
-    """The steps above, and the same for calls that nobody else will close."""
+    """End a call by the steps above, and close calls whose driver was killed long ago."""
     put_marks(log, [row_of(Mark(owner, 0, "call"), CLOSED, now)])
     marks = read_marks(log)
     stale = {
-        mark.owner for mark, told in marks.items() if mark.kind != "written" and told.time < now - STALE_MS
+        mark.owner for mark, found in marks.items() if mark.kind != "written" and found.time < now - STALE_MS
     } - {owner}
     put_marks(log, [row_of(Mark(one, 0, "call"), CLOSED, now) for one in stale])
     ending = {owner, *stale}
@@ -116,11 +117,11 @@ def close_call(log: Log, owner: str, now: int) -> None:
 
 
 def call_ended(topic: str) -> LogError:
-    """For an attempt that comes too late."""
+    """The error for an attempt that runs after its call has ended."""
     return LogError(
         "call-ended",
         f"the write_topic call to {topic!r} that this task belongs to has ended; nothing is written",
-        "nothing: another attempt wrote these rows, or the call failed and told its caller",
+        "nothing: another attempt wrote these rows, or the call failed and raised an error",
     )
 
 

@@ -33,9 +33,9 @@ from tidegate.spark.stages import check_stages
 
 
 class Running:
-    """An app that runs. `stop()` commits and closes everything; `wait()` returns when that is done.
+    """A running app. `stop()` commits and closes everything; `wait()` returns when that is done.
 
-    Raises, when it is made, for whatever keeps the app from starting; nothing is written then."""
+    The constructor raises if the app cannot start; nothing is written then."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Running:
         self._error: BaseException | None = None
         with self._stack:
             clock = SystemClock()
-            place = LogLocation.of(config)
-            if place.in_memory:
+            location = LogLocation.of(config)
+            if location.in_memory:
                 raise ConfigError(
                     "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
                 )
             check_stages(app.build())
             check_registry(app.build())
-            log = ReopeningLog(lambda: open_log(place, clock=clock))
+            log = ReopeningLog(lambda: open_log(location, clock=clock))
             self._stack.callback(log.close)
             run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
@@ -72,12 +72,12 @@ class Running:
             session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
-            launcher = SparkLauncher(session, app.id, log, place, stages=bool(run.stages()))
+            launcher = SparkLauncher(session, app.id, log, location, stages=bool(run.stages()))
             self._coordinator = Coordinator(
                 DriverResources(run, log, launcher, self._order, clock, patience or Patience()),
                 slots,
                 until_caught_up=caught_up,
-                machine=machine_name() if place.on_one_machine else None,
+                machine=machine_name() if location.on_one_machine else None,
             )
             self._held = self._stack.pop_all()
         self._thread = threading.Thread(target=self._work, name=f"tidegate-{app.id}", daemon=True)
@@ -93,11 +93,11 @@ class Running:
         return self._coordinator.view
 
     def stop(self) -> None:
-        """Finish, commit, close. Returns at once."""
+        """Ask the app to finish, commit and close. Returns at once."""
         self._coordinator.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether it has ended, within so many seconds. Raises what made it fail."""
+        """Wait up to so many seconds. Returns whether the app has ended; raises the error that ended it."""
         self._thread.join(seconds)
         if self._thread.is_alive():
             return False
@@ -144,7 +144,7 @@ def start(app: App, session: Any, *, name: str | None = None, **options: Any) ->
 
 
 def name_of(app: App) -> str:
-    """Where executors find the app: the module that holds it under some name."""
+    """Find `module:name` of the app, under which executors import it."""
     for module_name, module in list(sys.modules.items()):
         if module_name == "__main__" or module is None:
             continue
@@ -153,6 +153,6 @@ def name_of(app: App) -> str:
                 return f"{module_name}:{attribute}"
     raise ConfigError(
         "no-such-app",
-        f"app {app.id!r} lies in no module that executors could import",
+        f"app {app.id!r} is in no module that executors can import",
         'put it into a module, or name it: start(spark, name="orders:app")',
     )

@@ -30,18 +30,18 @@ _OURS = {
     "spark.python.worker.faulthandler.enabled": "true",
 }
 _QUICK_JAVA = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For a Java that only schedules: compiling itself for speed takes half of its start. What the user sets as
-`spark.driver.extraJavaOptions` comes behind it and overrides it."""
+"""For a JVM that only schedules: optimising compilation would take half of its start-up time. The user's own
+`spark.driver.extraJavaOptions` follow these and override them."""
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def start_session(
     app: str, settings: dict[str, Any], slots: int | None = None, *, stages: bool = True
 ) -> tuple[SparkSession, int | None]:
-    """A session as `[spark]` says, and how many slots to run; None on a cluster, whose room may change.
+    """Start a session by `[spark]`. Returns it with the number of slots: None on a cluster, which may grow.
 
-    On a local master slots = real cores, and the master has two tokens more for stages and queries. Without
-    `stages`, Spark code of the user, Java has little to do there and starts in about half the time.
+    On a local master slots = real cores, and the master gets two more for stages and queries. Without
+    `stages` (Spark code of the user) the JVM has little to do and starts in about half the time.
     """
     java_version()
     _check_conf(settings.get("conf", {}))
@@ -73,7 +73,7 @@ def start_session(
 
 
 def _await_executors(session: SparkSession) -> None:
-    """Executors come one after the other: wait until no more do, but not for long."""
+    """Wait a little until no more executors register."""
     deadline = time.monotonic() + EXECUTORS_SECONDS
     cores, since = 0, time.monotonic()
     while time.monotonic() < deadline and time.monotonic() < since + SETTLED_SECONDS:
@@ -104,7 +104,7 @@ def _check_conf(conf: Mapping[str, Any]) -> None:
 
 
 def _check_master(master: str) -> None:
-    """A standalone master that does not answer costs Spark a minute to notice."""
+    """Raise early for a standalone master that does not answer: Spark takes a minute to notice."""
     if not master.startswith("spark://"):
         return
     for place in master.removeprefix("spark://").split(","):
@@ -115,12 +115,12 @@ def _check_master(master: str) -> None:
 
 
 def room_for_slots(session: SparkSession, *, stages: bool = False) -> int:
-    """How many slots leave a core free for the user's queries, and one for a DataFrame stage."""
+    """The number of slots that leaves one core for the user's queries and one for a DataFrame stage."""
     return max(1, cores_of(session) - (2 if stages else 1))
 
 
 def cores_of(session: SparkSession) -> int:
-    """The cores of all executors that there are now. `defaultParallelism` is a setting as well."""
+    """The cores of all registered executors. `defaultParallelism` can be a setting instead."""
     context: Any = session.sparkContext
     executors = context._jsc.sc().statusStore().executorList(True)
     return sum(int(executors.apply(number).totalCores()) for number in range(executors.size()))

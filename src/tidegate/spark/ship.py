@@ -1,4 +1,4 @@
-"""The user's package on its way to the executors, and proof that it is the one that was sent.
+"""Ship the user's package to the executors, and check that they import the version that was shipped.
 
 No user function is pickled: an executor imports the app by its name. What it imports must be what the driver
 has, or two versions of the logic would write to one store.
@@ -31,13 +31,13 @@ def fingerprint(app: str) -> str:
 
 
 def check_fingerprint(app: str, sent: str) -> None:
-    """Raise unless what is imported here is what the driver has."""
+    """Raise unless the version imported here equals the driver's."""
     found = fingerprint(app)
     if found != sent:
         raise ConfigError(
             "other-package",
             f"this executor imports another version of {app.partition(':')[0]!r} than the driver",
-            "remove the installed copy, or install the same; in a notebook start the session anew",
+            "remove the installed copy, or install the same; in a notebook restart the session",
         )
 
 

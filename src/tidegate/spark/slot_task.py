@@ -1,5 +1,5 @@
-"""What Spark runs on an executor for a slot. It imports no more than that needs: who waits for a slot waits
-for its imports."""
+"""The function that Spark runs on an executor for a slot. It imports only what it needs: the imports are part
+of the time until a slot lands."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidegate.spark.worker import run_order
 
 
 def run_slot(order: bytes, rows: Iterable[int]) -> None:
-    """One attempt of a slot, until it is told to stop.
+    """Run one attempt of a slot until it is asked to stop.
 
     A task that Spark itself starts again would be a second run of the same attempt: it ends at once, so that
-    the driver starts the next one. It ends, too, when the process that forked it is gone: nobody is left to
-    tell, and the executor went with it.
+    the driver starts the next one. It also ends when the process that forked it is gone: the executor has
+    ended then, and there is nobody to report to.
     """
     for _ in rows:
         pass

@@ -1,4 +1,4 @@
-"""What a serde's values are to Spark: their type, and the way there and back.
+"""Conversion between the values of a serde and Spark's types.
 
     str, int, float, bool, bytes       string, bigint, double, boolean, binary
     datetime, date, UUID               timestamp (timestamp_ntz if declared without a zone), date, string
@@ -10,7 +10,7 @@
     anything else (unions, Any, ...)   string: the value as JSON
 
 A datetime without a zone, where the type allows one, counts as UTC. The types
-themselves travel to executors as `pickled` says.
+themselves are sent to executors by `pickled`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tidegate.serde.protocol import unencodable
 from tidegate.serde.structured import Structured
 
 Turn = Callable[[Any], Any]
-"""Makes one value of another; never asked for None. No turn at all: the value stays as it is."""
+"""Converts a value; never called with None. None in place of a function: the value stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One type inside a value: what Spark calls it, and how a value gets into Arrow and out of it."""
+    """One type inside a value: its Spark type, and the conversions to Arrow and back."""
 
     type: spark.DataType
     out: Turn | None = None
@@ -52,7 +52,7 @@ class Part:
 
 
 def part_of(serde: Serde[Any]) -> Part:
-    """The Spark type of a serde's values, and the way there and back. Back ends at values for `encode`."""
+    """The Spark type of a serde's values, with both conversions; the one back returns values for `encode`."""
     for plain, part in _PLAIN.items():
         if isinstance(serde, type(PLAIN[plain])):
             return part
@@ -74,21 +74,21 @@ def part_of(serde: Serde[Any]) -> Part:
 
 
 def turned(turn: Turn | None, values: Sequence[Any]) -> Sequence[Any]:
-    """Each value turned; None stays None."""
+    """Convert each value; None stays None."""
     return values if turn is None else [None if value is None else turn(value) for value in values]
 
 
 def misfit(found: spark.DataType, expected: spark.DataType, path: str) -> str:
-    """Why a column of one type cannot be written as another, with the path; nothing if it can.
+    """The reason, with the path, why a column of one type cannot be written as another; None if it can.
 
-    Numbers may widen, and fields may be left out of a struct: the declared type says whether they have a
+    Numbers may widen, and fields may be left out of a struct: the declared type defines whether they have a
     default. A field that the type does not have is refused, since it would be lost.
     """
     if isinstance(found, spark.StructType) and isinstance(expected, spark.StructType):
         known = {field.name: field.dataType for field in expected}
         beyond = [field.name for field in found if field.name not in known]
         if beyond:
-            return f"{path}.{beyond[0]} is no field of the declared type"
+            return f"{path}.{beyond[0]} is not a field of the declared type"
         fields = (misfit(one.dataType, known[one.name], f"{path}.{one.name}") for one in found)
         return next(filter(None, fields), "")
     if isinstance(found, spark.ArrayType) and isinstance(expected, spark.ArrayType):
@@ -163,7 +163,7 @@ class _Field:
     written: str
     part: Part
     may_lack: bool
-    """Null means that it is not there, and not that it is None."""
+    """Null means that the field is absent, not that it is None."""
 
 
 def _record(kind: Any, path: tuple[type, ...]) -> Part:
@@ -185,7 +185,7 @@ def _record(kind: Any, path: tuple[type, ...]) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A record of named fields, there and back."""
+    """Conversion of a record of named fields."""
 
     fields: list[_Field]
     positional: bool

@@ -1,6 +1,6 @@
-"""Records that wait until Spark has computed all of a task.
+"""Buffer the records of a task until Spark has computed all of them.
 
-A transaction must not stay open while somebody else computes: Kafka aborts it after ten seconds. So the
+A transaction must not stay open while Spark computes: Kafka aborts it after ten seconds. So the
 records of a task are first encoded and kept, in memory up to some MiB and then in a temporary file, and the
 transaction opens when all of them are there.
 """
@@ -38,7 +38,7 @@ class Spool:
         self.bytes += batch.nbytes
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """All that was kept, one batch in memory at a time. Nothing can be added any more."""
+        """Iterate over all kept batches, one in memory at a time. Nothing can be added afterwards."""
         self._writer.close()
         self._file.seek(0)
         reader = pa.ipc.open_stream(self._file)

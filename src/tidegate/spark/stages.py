@@ -1,7 +1,7 @@
 """DataFrame stages on a session: batch after batch, each one Spark job.
 
-The driver reads where the stage stands and takes what is committed behind that. Executors read it, the user's
-function makes a frame of it, and one task writes the rows with the new position (`runtime.stage`).
+The driver reads the position of the stage and takes the records committed after it. Executors read them, the
+user's function returns a frame, and one task writes its rows with the new position (`runtime.slot.stage`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidegate.topology.graph import Topology
 from tidegate.types import Offset, TopicPartition
 
 PURGE_SECONDS = 30.0
-TOLD = "result string, code string, message string, hint string"
+OUTCOME = "result string, code string, message string, hint string"
 
 
 class StageRunner:
@@ -46,7 +46,7 @@ class StageRunner:
         self,
         session: SparkSession,
         log: Log,
-        place: LogLocation,
+        location: LogLocation,
         app: str,
         stage: Stage,
         epoch: int,
@@ -54,7 +54,7 @@ class StageRunner:
         group: str,
         clock: Clock,
     ) -> None:
-        """`place` is where the log is; `group` names its Spark jobs."""
+        """`location` is where the log is; `group` names the Spark jobs of the stage."""
         self._session = session
         self._log = log
         self._app = app
@@ -64,14 +64,14 @@ class StageRunner:
         self._group = group
         self._clock = clock
         source, result = stage.source, stage.result
-        self._reads = Shipped(place, stage.reads, True, source.key, source.value, internal=True)  # type: ignore[arg-type]
-        self._writes = Shipped(place, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
+        self._reads = Shipped(location, stage.reads, True, source.key, source.value, internal=True)  # type: ignore[arg-type]
+        self._writes = Shipped(location, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
         self._position: Position | None = None
         self._purge_due = time.monotonic() + PURGE_SECONDS
         self._purger = Purger(log)
 
     def turn(self) -> bool:
-        """One batch, if there is anything. Whether there was."""
+        """Process one batch if there are records. Returns whether there were any."""
         if self._position is None:
             positions = read_positions(self._log, self._app)
             check_positions(self._app, positions, [self._stage.task])
@@ -111,12 +111,13 @@ class StageRunner:
         frame = self._made(self._frame(order))
         places = [name for name in PLACE if name in frame.columns]
         task = partial(_write, msgspec.msgpack.encode(order), self._writes.as_text())
-        told = frame.repartition(1).sortWithinPartitions(*places or ["key"]).mapInArrow(task, TOLD).collect()
-        if not told:  # Spark runs no task for a frame that it knows to be empty
+        one_task = frame.repartition(1).sortWithinPartitions(*places or ["key"])
+        outcome = one_task.mapInArrow(task, OUTCOME).collect()
+        if not outcome:  # Spark runs no task for a frame that is known to be empty
             return write_stage(self._log, order, [])
-        if told[0]["code"]:
-            raise LogError(told[0]["code"], told[0]["message"], told[0]["hint"])
-        return Result(told[0]["result"])
+        if outcome[0]["code"]:
+            raise LogError(outcome[0]["code"], outcome[0]["message"], outcome[0]["hint"])
+        return Result(outcome[0]["result"])
 
     def _frame(self, order: StageOrder) -> DataFrame:
         """The records of a batch, read by as many tasks as there are partitions with some."""
@@ -135,12 +136,12 @@ class StageRunner:
             raise in_user_code(error, f"{where}: ", self._stage.task.generation) from error
         if not isinstance(made, DataFrame):
             raise UserCodeError(
-                "user-code", f"{where}: its function gave a {type(made).__name__}", "return a DataFrame"
+                "user-code", f"{where}: its function returned a {type(made).__name__}", "return a DataFrame"
             )
-        return written_columns(made, self._writes, place=True)
+        return written_columns(made, self._writes, positions=True)
 
     def _purge(self, position: Position) -> None:
-        """What the stage has behind it is of no use to anybody else."""
+        """Purge the records that the stage has processed: nothing else reads them."""
         self._purge_due = time.monotonic() + PURGE_SECONDS
         reads = self._stage.reads
         behind = {TopicPartition(reads, number): Offset(at) for number, at in position.sources[reads].items()}
@@ -151,12 +152,12 @@ class StageRunner:
 
 
 def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
-    """The stages of an app whose plan is written, as it says; for the driver of `tidegate.testing`."""
+    """Run the stages of an app by its written plan; for the driver of `tidegate.testing`."""
     app, log = run.manifest.app, run.log
     plan = read_control(log, app).plan(ROLE)
     writers = {stage.name: stage.writer for stage in plan.stages}
-    place = log.place
-    if place.in_memory:
+    location = log.place
+    if location.in_memory:
         raise ConfigError(
             "log-in-memory", "a log in memory is seen by this process alone", "use one with a file"
         )
@@ -164,7 +165,7 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
         StageRunner(
             session,
             log,
-            place,
+            location,
             app,
             stage,
             plan.epoch,
@@ -177,7 +178,7 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
 
 
 def check_stages(topology: Topology) -> None:
-    """Raise for types of a stage that have no place in a frame."""
+    """Raise for types of a stage that a frame cannot hold."""
     for _, node in topology.stages():
         for one in (topology.nodes[node.parents[0]], node):
             for serde in (one.key, one.value):
@@ -185,10 +186,10 @@ def check_stages(topology: Topology) -> None:
 
 
 def as_told(error: Exception, stage: Stage) -> TidegateError:
-    """What a batch raised: our own errors as they are, whatever else in one line."""
+    """Convert what a batch raised: errors of tidegate stay, others become one line."""
     if isinstance(error, TidegateError):
         return error
-    hint = "mend its function; --debug shows all that Spark says"
+    hint = "fix its function; --debug shows all messages of Spark"
     return UserCodeError("stage-failed", f"stage {stage.name!r}: {first_line(error)}", hint)
 
 
@@ -202,8 +203,8 @@ def _read(
 
 
 def _write(order: bytes, text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: the one task that writes a batch. Our own errors are told, not raised: Spark would try
-    again, and wrap them."""
+    """On an executor: the one task that writes a batch. Errors of tidegate are returned, not raised: Spark
+    would retry and wrap them."""
     spec, found = Shipped.of_text(text), msgspec.msgpack.decode(order, type=StageOrder)
     rows = FrameRows(spec, ManualClock(found.now))
     result, failure = "", ("", "", "")
@@ -217,7 +218,7 @@ def _write(order: bytes, text: str, batches: Iterator[pa.RecordBatch]) -> Iterat
 
 
 def _placed(rows: FrameRows, batch: pa.RecordBatch) -> list[StageRow]:
-    """The rows of a batch, each with where it comes from if it says so."""
+    """The rows of a batch, each with its source position where the frame kept it."""
     columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
     nothing = [None] * batch.num_rows
     partitions, offsets = (columns[name].to_pylist() if name in columns else nothing for name in PLACE)

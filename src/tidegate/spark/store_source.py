@@ -1,9 +1,9 @@
-"""A store's changelog, found in the manifest of its app, and serdes made of the schemas there.
+"""Find a store's changelog in the manifest of its app, and make serdes from the schemas there.
 
-No code of the app is needed: what the manifest tells of a type is enough to make one that reads the same
-bytes. Where it is not (a union, a fixed tuple) the column is JSON; a serde of the user's own gives binary.
-Fields that every row has come first, the others behind them by name; a datetime that was declared without
-`tz` is text, since the manifest calls it so.
+The code of the app is not needed: the schemas in the manifest are enough to make types that read the same
+bytes. Where they are not (a union, a fixed tuple) the column is JSON; for a serde of the user it is binary.
+Required fields come first, then the others by name; a datetime that was declared without `tz` is text, as in
+the manifest.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tidegate.spark.topic_source import Shipped
 _FORMATS: dict[str, Any] = {"json": Json, "msgpack": MsgPack}
 
 
-def find_store(log: Log, app: str, store: str, place: LogLocation) -> Shipped:
-    """What executors need to read the store's changelog.
+def find_store(log: Log, app: str, store: str, location: LogLocation) -> Shipped:
+    """Return what executors need to read the store's changelog.
 
-    Raises by name: `never-started` for an app that the log does not know, `no-such-store` with those that it
-    has, `no-changelog` for a store whose rows are nowhere but on its host.
+    Raises `never-started` for an app without a manifest on this log, `no-such-store` with the stores that
+    there are, `no-changelog` for a store whose rows are only on its host.
     """
     manifest = find_manifest(log, app)
     if manifest is None:
@@ -50,11 +50,11 @@ def find_store(log: Log, app: str, store: str, place: LogLocation) -> Shipped:
         )
     raw = entry.kind.endswith("-timers")  # their keys hold times too; see state/key_timers.py
     key, value = (PLAIN[bytes], PLAIN[bytes]) if raw else (serde_of(entry.key), serde_of(entry.value))
-    return Shipped(place, entry.changelog, table=True, key=key, value=value, kind=entry.kind)
+    return Shipped(location, entry.changelog, table=True, key=key, value=value, kind=entry.kind)
 
 
 def serde_of(schema: dict[str, Any]) -> Serde[Any]:
-    """A serde that reads what one with this schema wrote; bytes as they are, where none is known."""
+    """A serde that reads what was written with this schema; raw bytes where the schema is unknown."""
     for plain in (*PLAIN.values(), *JAVA):
         if plain.schema() == schema:
             return plain

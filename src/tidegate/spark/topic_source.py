@@ -1,6 +1,6 @@
 """Topics as a Spark data source: batch and streaming, decoded on the executors, as Arrow batches.
 
-What a reader needs travels in one option: where the log is, the topic's name, and its serdes. They are the
+What a reader needs is sent in one option: where the log is, the topic's name, and its serdes. They are the
 user's own code in the user's own job, and only Spark carries them.
 """
 
@@ -52,23 +52,23 @@ except ImportError:  # Spark 4.1 runs one batch then
 NAME = "tidegate"
 ROWS_AT_ONCE = 10_000
 UID = "uid"
-"""Beside the partitions in Spark's offsets: which topic of this name they speak of."""
+"""Beside the partitions in Spark's offsets: the id of the topic, which differs when it is recreated."""
 HEADERS = spark.ArrayType(
     spark.StructType(
         [spark.StructField("name", spark.StringType()), spark.StructField("value", spark.BinaryType())]
     )
 )
 TIMES = {"window": ("window_start",), "session": ("session_start", "session_end")}
-"""What the end of a key tells in a store of this kind."""
+"""The columns that are encoded in the suffix of a key, by kind of store."""
 _SUFFIXES = {"window": WINDOW.suffix, "session": SESSION.suffix}
 _NULL_HINT = "declare a TableTopic if None means that the row is gone"
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """All that an executor needs of a topic: no more of it is pickled."""
+    """What an executor needs to read a topic; nothing else of it is pickled."""
 
-    place: LogLocation
+    location: LogLocation
     topic: str
     table: bool
     key: Serde[Any]
@@ -77,7 +77,7 @@ class Shipped:
     kind: str = ""
     """The kind of store whose changelog this is."""
     internal: bool = False
-    """Whether it is a topic of ours: what only tells the time is left out then, and our headers too."""
+    """Whether it is an internal topic: time-only records and `tidegate.*` headers are left out then."""
     registry: dict[str, Any] = field(default_factory=dict, repr=False)
     """How to reach the schema registry, if a serde needs it."""
 
@@ -88,10 +88,10 @@ class Shipped:
     def open(self) -> Log:
         if self.registry:
             use_registry(self.registry)
-        return open_log(self.place, create=False)
+        return open_log(self.location, create=False)
 
     def as_text(self) -> str:
-        """For an option of a data source; ConfigError `cannot-ship` for code that cannot travel."""
+        """For an option of a data source; ConfigError `cannot-ship` for code that cannot be pickled."""
         try:
             data = pickled(self)
         except ConfigError:
@@ -108,7 +108,7 @@ class Shipped:
     @staticmethod
     @lru_cache(16)
     def of_text(text: str) -> Shipped:
-        """On the executor: first the folders where the user's modules lie, then what is in them."""
+        """Decode on the executor: first the folders of the user's modules, then what is in them."""
         paths, data = pickle.loads(base64.b64decode(text))  # noqa: S301 - the user's own job sent it
         sys.path.extend(path for path in paths if path not in sys.path)
         found: Shipped = pickle.loads(data)  # noqa: S301
@@ -129,7 +129,7 @@ class Shipped:
         return spark.StructType([spark.StructField(name, kind) for name, kind in columns])
 
     def declared(self) -> Topic[Any, Any] | TableTopic[Any, Any]:
-        """The topic as the user declared it, made anew."""
+        """Recreate the topic as the user declared it."""
         if self.table:
             return TableTopic(self.topic, self.value, key=self.key, timestamp=self.timestamp)
         return Topic(self.topic, self.value, key=self.key, timestamp=self.timestamp)
@@ -140,19 +140,19 @@ def settled(log: str | None, config: Config | None) -> LogLocation:
     found = load_config({"log": log}) if config is None else config
     if found.registry:
         use_registry(found.registry)
-    place = replace(LogLocation.of(found, log), folder=found.folder.resolve())
-    check_place(place)
-    if place.in_memory:
+    location = replace(LogLocation.of(found, log), folder=found.folder.resolve())
+    check_place(location)
+    if location.in_memory:
         raise ConfigError(
             "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
         )
-    return place
+    return location
 
 
-def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], place: LogLocation) -> Shipped:
+def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], location: LogLocation) -> Shipped:
     """What executors need of a declared topic."""
     table = isinstance(topic, TableTopic)
-    return Shipped(place, topic.name, table, topic.key_serde, topic.value_serde, topic.timestamp)
+    return Shipped(location, topic.name, table, topic.key_serde, topic.value_serde, topic.timestamp)
 
 
 @dataclass
@@ -175,7 +175,7 @@ class FrameBatches:
         self._declared = None if spec.timestamp is None else spec.declared()
 
     def batch(self, partition: int, records: pa.RecordBatch) -> pa.RecordBatch:
-        """One row for each record. SerdeError with the position for bytes that are none of the topic."""
+        """One row for each record. Raises SerdeError with the position of a record that cannot be decoded."""
         offsets, times, keys, values, headers = records.columns
         listed = keys.to_pylist()
         own = [key[: -self._suffix] for key in listed] if self._suffix else listed
@@ -208,8 +208,8 @@ class FrameBatches:
         except Exception as error:
             for one, offset in zip(data, offsets.to_pylist(), strict=True):
                 if one is not None and (why := _refused(serde, part, kind, one)) is not None:
-                    told = SerdeError(why.code, f"{side}: {why.message}", why.hint)
-                    raise told.at(self._spec.topic, partition, offset) from error
+                    located = SerdeError(why.code, f"{side}: {why.message}", why.hint)
+                    raise located.at(self._spec.topic, partition, offset) from error
             raise
 
     def _event_times(self, values: list[Any], times: Any, partition: int, offsets: Any) -> Any:
@@ -254,7 +254,7 @@ class TopicSource(DataSource):
 
 
 class TopicReader(DataSourceReader):
-    """What is committed when Spark plans the query; with `rows`, the newest row of each key of it."""
+    """Reads what is committed when Spark plans the query; with `rows`, the newest row of each key."""
 
     def __init__(self, text: str, schema: spark.StructType, *, rows: bool) -> None:
         self._text = text
@@ -293,7 +293,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {UID: info.uid, **{str(number): start for number, start in enumerate(info.starts)}}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: ARG002, N802
-        """The committed ends. Spark 4.1 gives no arguments; no limit is set, so none is given."""
+        """The committed ends. Spark 4.1 passes no arguments; a limit is never set."""
         if self._last is not None:
             return self._last
         log = self._opened()
@@ -306,7 +306,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if {start[UID], end[UID]} != {self._opened().describe(topic).uid}:
             raise LogError(
                 "other-topic",
-                f"topic {topic!r} was deleted and made anew since the checkpoint",
+                f"topic {topic!r} was deleted and created again since the checkpoint",
                 "start the query with a new checkpoint",
             )
         spans = [
@@ -381,14 +381,14 @@ def _moments(millis: Any) -> Any:
 
 
 def _refused(serde: Serde[Any], part: Part, kind: Any, data: bytes) -> SerdeError | None:
-    """Why this one has no place in the column, if so."""
+    """The error for a value that the column cannot hold; None if it can."""
     try:
         value = serde.decode(data)
     except SerdeError as error:
         return error
     try:
         pa.array(turned(part.out, [value]), kind)
-    except Exception as error:  # noqa: BLE001 - told with the position
+    except Exception as error:  # noqa: BLE001 - reported with the position
         hint = "declare a type that Spark has, or read it as bytes"
         return SerdeError("not-in-spark", f"Spark cannot hold this value: {error}", hint)
     return None

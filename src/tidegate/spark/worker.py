@@ -1,4 +1,4 @@
-"""Where an order becomes work: import the app, open the log, run the slot. Needs no Spark in the process."""
+"""Run a slot order: import the app, open the log, run the slot. Needs no Spark in the process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.ship import check_fingerprint
 
 CONTAINERS = 100_000
-"""How many more there must be before they are searched for garbage."""
+"""Allocations between two garbage collections."""
 
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Records in work are many lists and tuples without a cycle, and at Python's own pace they are searched
-    again and again. What is there before is not searched at all meanwhile."""
+    """Collect garbage less often: records are many lists and tuples without cycles, which the default
+    thresholds would scan again and again. Objects that exist at the start are not scanned meanwhile."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(CONTAINERS, *before[1:])
@@ -35,7 +35,7 @@ def seldom_collected() -> Iterator[None]:
 
 
 def run_order(data: bytes) -> Iterator[int]:
-    """The whole life of one start of a slot; yields about once a second."""
+    """Run one attempt of a slot; yields about once a second."""
     order = SlotOrder.decode(data)
     for path in order.paths:
         if path not in sys.path:

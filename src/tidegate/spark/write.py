@@ -1,4 +1,4 @@
-"""Rows of a DataFrame become records of a topic.
+"""Write rows of a DataFrame as records of a topic.
 
 Spark may run a task twice: when the first run was cut off after it had committed, its rows would be written
 again. So each attempt does, in this order: 1 take all rows from Spark and keep them encoded (`spool`): no
@@ -8,11 +8,11 @@ open it fails, if its task is marked as written it ends; 5 append the rows, and 
 from 6 on others who read the marks wait for this transaction; 6 append the mark, in the same transaction;
 7 commit.
 
-A batch has a mark for each task of one call, taken away when the call ends (`marks` says in which order, so
-that an attempt which wakes up later writes nothing). A streaming query has one mark, with the last
+A batch has a mark for each task of one call, removed when the call ends (`marks` has the order, so
+that an attempt which resumes later writes nothing). A streaming query has one mark, with the last
 micro-batch in it, and brings each micro-batch into one task: a micro-batch that Spark repeats after a restart
-may be cut into tasks in another way, and marks of tasks would then lose rows. That mark stays, so steps 2 and
-the question for an open call are not needed there.
+may be cut into tasks in another way, and marks of tasks would then lose rows. That mark stays, so step 2 and
+the check for an open call are not needed there.
 """
 
 from __future__ import annotations
@@ -83,28 +83,29 @@ def write_topic(
         tidegate.write_topic(read_topic(spark, TOTALS), COPY)
 
     The key chooses the partition, as all producers do it; `partition` and `offset` of a frame that was read
-    are left aside, and any other column is refused. Types are those that `read_topic` gives. A topic that
+    are ignored, and any other column is refused. Types are those of `read_topic`. A topic that
     does not exist is created as it is declared. The event time is what `timestamp=` of the topic finds, else
     the column, else now.
 
     A batch frame is written on return. Each Spark task is one transaction, and a task that Spark runs again
-    writes nothing twice, nor does one that wakes up when the call has ended. The call as a whole
+    writes nothing twice, nor does one that resumes after the call has ended. The call as a whole
     is not one transaction: when it fails, some tasks may have written, and calling it again writes their rows
     again.
 
-    A streaming frame gives its running query. Each micro-batch is one transaction by one task, and is written
-    exactly once as long as the query keeps its `checkpoint` (without one, a new start begins anew and writes
-    again) and the log keeps the topic `tidegate-frame-writes`. `trigger` is Spark's: {"availableNow": True}.
+    For a streaming frame the running query is returned. Each micro-batch is one transaction by one task, and
+    is written exactly once as long as the query keeps its `checkpoint` (without one, a new start writes
+    everything again) and the log keeps the topic `tidegate-frame-writes`. `trigger` is Spark's, such as
+    {"availableNow": True}.
 
     Rows of one task keep their order. Rows of several tasks come in any order, so rows of one key should lie
     in one task, as they do in a frame that was read from a topic.
     """
     session = frame.sparkSession
     check_session(session)
-    place = settled(log, config)
-    spec = shipped(topic, place)
+    location = settled(log, config)
+    spec = shipped(topic, location)
     chosen = written_columns(frame, spec)
-    with closing(open_log(place)) as opened:
+    with closing(open_log(location)) as opened:
         ensure_topic(
             opened,
             topic.name,
@@ -122,16 +123,15 @@ def write_topic(
     return None
 
 
-def written_columns(frame: DataFrame, spec: Shipped, *, place: bool = False) -> DataFrame:
-    """The columns that are written, with `place` those that say where a row comes from too; or an error by
-    name."""
+def written_columns(frame: DataFrame, spec: Shipped, *, positions: bool = False) -> DataFrame:
+    """The columns that are written, with `positions` also those of the source position. Raises by name."""
     expected: dict[str, spark.DataType] = {
         "key": part_of(spec.key).type,
         "value": part_of(spec.value).type,
         "timestamp": spark.TimestampType(),
         "headers": HEADERS,
     }
-    if place:
+    if positions:
         expected |= {"partition": spark.IntegerType(), "offset": spark.LongType()}
     found = {field.name: field.dataType for field in frame.schema}
     lacking = [name for name in ("key", "value") if name not in found]
@@ -140,7 +140,7 @@ def written_columns(frame: DataFrame, spec: Shipped, *, place: bool = False) -> 
     if lacking:
         why = f"it has no column {lacking[0]}"
     elif beyond:
-        why = f"column {beyond[0]} is none of {', '.join(expected)}"
+        why = f"column {beyond[0]} is not one of {', '.join(expected)}"
     else:
         misfits = (misfit(found[name], kind, name) for name, kind in expected.items() if name in found)
         why = next(filter(None, misfits), "")
@@ -214,7 +214,7 @@ def _write(
     batches: Iterator[pa.RecordBatch],
     begun: Mark | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The steps above, for rows that are marked by a number that rises."""
+    """Write rows by the steps above; `number` marks them and only rises."""
     filled = (batch for batch in batches if batch.num_rows)
     reach("frames.1")
     first = next(filled, None)
@@ -258,7 +258,7 @@ def _keep(spec: Shipped, log: Log, batches: Iterable[pa.RecordBatch], spool: Spo
 
 
 def _is_due(log: Log, topic: str, mark: Mark, number: int, begun: Mark | None) -> bool:
-    """Step 4: whether the rows are to be written. An attempt that ends here takes back that it has begun."""
+    """Step 4: whether the rows are to be written. An attempt that ends here removes its mark of step 2."""
     marks = read_marks(log)
     open_now = begun is None or is_open(marks, mark.owner)
     written = mark in marks and int(marks[mark].value) >= number
