@@ -13,6 +13,7 @@ from tests.docs.reference import names, page, rows, sections, without_blocks
 
 import tidegate
 from tidegate.config.config import EXAMPLES, PREFIX, SECTIONS, Config
+from tidegate.config.spark import SparkSettings
 from tidegate.log.location import KAFKA_PARTS
 from tidegate.server.settings import ServerSettings
 
@@ -73,11 +74,11 @@ def test_the_parts_of_the_kafka_section_are_on_the_page() -> None:
     assert found == {"[kafka]", *(f"[kafka.{part}]" for part in KAFKA_PARTS)}
 
 
-def test_the_keys_that_the_source_takes_from_the_spark_section_are_on_the_page() -> None:
-    taken: set[str] = set()
-    for path in [*(SOURCE / "spark").glob("*.py"), *(SOURCE / "cli").glob("*.py")]:
-        taken |= set(re.findall(r"(?:config\.spark|settings)\.get\(\s*[\"']([a-z_]+)[\"']", path.read_text()))
-    assert taken == {names(row[0])[0] for row in rows(CHAPTERS["[spark]"])}
+def test_every_key_of_spark_is_on_the_page_and_no_other() -> None:
+    found = table("[spark]")
+    assert set(found) == set(SparkSettings.__struct_fields__)
+    assert names(found["master"][2]) == [SparkSettings().master]
+    assert names(found["master"][3]) == [f"{PREFIX}SPARK__MASTER"]
 
 
 def test_every_flag_on_the_page_is_one_of_the_command_line() -> None:

@@ -14,6 +14,7 @@ from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotLookedAt
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import say, say_json
 from tidegate.config.config import Config, load_config
+from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers, open_log
@@ -69,7 +70,8 @@ def _spark(_: Config) -> str:
 
 
 def _settings(config: Config) -> str:
-    conf = {str(name): str(value) for name, value in config.spark.get("conf", {}).items()}
+    given = spark_settings(config.spark)
+    conf = given.conf
     if conf.get("spark.speculation", "false").lower() == "true":
         raise ConfigError("speculation", "spark.speculation is on", "set it to false: slots must run once")
     if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
@@ -77,12 +79,11 @@ def _settings(config: Config) -> str:
         return (
             f"dynamic allocation is on (idle after {idle}): a quiet slot keeps its executor busy, so it stays"
         )
-    return f"master {config.spark.get('master', 'local[*]')}"
+    return f"master {given.master}"
 
 
 def _memory(config: Config) -> str:
-    conf = config.spark.get("conf", {})
-    limit = conf.get("spark.executor.pyspark.memory")
+    limit = spark_settings(config.spark).conf.get("spark.executor.pyspark.memory")
     if limit:
         raise ConfigError(
             "address-space",

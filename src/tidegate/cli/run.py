@@ -18,6 +18,7 @@ from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import note, say_json
 from tidegate.cli.run_screen import RunScreen
 from tidegate.config.config import Config, load_config
+from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
 from tidegate.log.location import LogLocation
@@ -59,6 +60,7 @@ def run(
         raise ConfigError(
             "no-app", "no app is named", 'tidegate run module:name, or app = "..." in tidegate.toml'
         )
+    spark_settings(config.spark)
     sys.path.insert(0, str(config.folder))
     app = load_app(config.app, config.settings)
     _check(app, config)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, first_line
 
 OLDEST_JAVA = 17
@@ -44,11 +45,12 @@ def start_session(
     `stages` (Spark code of the user) the JVM has little to do and starts in about half the time.
     """
     java_version()
-    _check_conf(settings.get("conf", {}))
-    master = str(settings.get("master", "local[*]"))
+    given = spark_settings(settings)
+    _check_conf(given.conf)
+    master = given.master
     cores = _local_cores(master)
     _check_master(master)
-    conf = {**_OURS, **{str(key): str(value) for key, value in settings.get("conf", {}).items()}}
+    conf = {**_OURS, **given.conf}
     if cores is not None:
         slots = slots or cores
         master, conf = f"local[{slots + SPARE_TOKENS}]", {**_LOOPBACK, **conf}

@@ -1,0 +1,49 @@
+"""What `[spark]` of tidegate.toml holds: `master`, and `conf` by Spark's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from tidegate.config.sections import flat_section
+from tidegate.errors import ConfigError
+
+DEFAULT_MASTER = "local[*]"
+
+
+class SparkSettings(msgspec.Struct, frozen=True):
+    """Where Spark runs, and the settings of its session."""
+
+    master: str = DEFAULT_MASTER
+    conf: dict[str, str] = {}
+
+
+def spark_settings(section: Mapping[str, Any]) -> SparkSettings:
+    """The section, checked. Raises ConfigError: `unknown-setting`, `bad-setting`.
+
+    TOML reads `spark.executor.memory = "4g"` without quotes as tables in tables: that is the same name."""
+    for name in section:
+        if name not in SparkSettings.__struct_fields__:
+            near = get_close_matches(name, SparkSettings.__struct_fields__, n=1)
+            hint = f"did you mean {near[0]}?" if near else "known are: master, conf"
+            raise ConfigError("unknown-setting", f"[spark]: there is no setting {name!r}", hint)
+    master, conf = section.get("master", DEFAULT_MASTER), section.get("conf", {})
+    if not isinstance(master, str) or not master:
+        raise ConfigError("bad-setting", "[spark]: master is no text", 'write master = "local[*]"')
+    if not isinstance(conf, Mapping):
+        raise ConfigError("bad-setting", "[spark]: conf is no table", "write its lines below [spark.conf]")
+    return SparkSettings(
+        master,
+        {name: _as_text(name, value) for name, value in flat_section("spark.conf", conf).items()},
+    )
+
+
+def _as_text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigError("bad-setting", f"[spark]: {name} is no single value", f'write "{name}" = "..."')
