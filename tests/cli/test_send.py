@@ -51,6 +51,21 @@ def test_stdin_is_one_value_per_line(run: Run, topic: str, tmp_path: Path) -> No
     )
 
 
+def test_a_dash_in_the_last_place_is_stdin(run: Run, topic: str, tmp_path: Path) -> None:
+    run("topics", "send", topic, "-", stdin="hello world\nhello\n")
+    run("topics", "send", topic, "ada", "-", stdin="c\n")
+    run("topics", "send", topic, "-", "--key-separator", ":", stdin="bob:d\n")
+    run("topics", "send", topic, "-", "a dash as key")
+    assert sorted(raw(tmp_path), key=str) == sorted(
+        [(None, b"hello world"), (None, b"hello"), (b"ada", b"c"), (b"bob", b"d"), (b"-", b"a dash as key")],
+        key=str,
+    )
+    run("topics", "create", "rows", "--table")
+    run("topics", "send", "rows", "-", "--tombstone", stdin="not read\n")
+    [deleted] = run("topics", "tail", "rows", "--from-start", "--timeout", "0", "--json").lines
+    assert (deleted["key"], deleted["value"]) == ("-", None)
+
+
 def test_lines_without_a_key_take_turns(run: Run, topic: str) -> None:
     run("topics", "send", topic, stdin="1\n2\n3\n4\n")
     assert sorted((record["partition"], record["value"]) for record in records(run)) == [

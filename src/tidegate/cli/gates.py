@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.durations import TEN_YEARS, seconds
-from tidegate.cli.options import AsJson, KeyType, LogUrl, opened
+from tidegate.cli.held_events import HeldView
+from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
 from tidegate.cli.output import note, say, say_json, say_table
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError
@@ -143,28 +144,27 @@ def held(
     gate: Name,
     key: Key,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 20,
+    full: Annotated[bool, typer.Option("--full", help="Show values whole, however long.")] = False,
+    value_type: ValueType = None,
     key_type: KeyType = None,
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the events of a key that wait, oldest first."""
+    """Show the events of a key that wait, oldest first, with their values."""
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
         asked = _bytes(found, key, key_type)
         events = found.events(asked, limit)
         waiting = found.key(asked).buffered
     count = 0 if waiting is None else waiting.count
+    view = HeldView(found.entry, value_type, full=full)
     if as_json:
-        rows = [
-            {"sequence": number, "from": one.place, "timestamp": one.timestamp, "bytes": one.size}
-            for number, one in events
-        ]
+        rows = [view.as_dict(number, one) for number, one in events]
         say_json({"gate": found.name, "held": count, "events": rows})
         return
     say(f"{count:,} events wait")
     say_table(
-        [(f"{number}", one.place, when(one.timestamp), f"{one.size:,}") for number, one in events],
-        ("sequence", "from", "time", "bytes"),
+        [view.row(number, one) for number, one in events], ("sequence", "from", "time", "bytes", "value")
     )
 
 

@@ -38,6 +38,11 @@ KeyType = Annotated[
     ValueKind | None, typer.Option("--key-type", help="What the keys are.", show_default=False)
 ]
 
+InternalHeaders = Annotated[
+    bool,
+    typer.Option("--internal-headers", help="Show the headers that tidegate adds, too.", show_default=False),
+]
+
 
 @contextmanager
 def opened(url: str | None, *, create: bool = False) -> Iterator[tuple[Log, Config]]:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from rich.text import Text
 
 from tidegate.errors import SerdeError
-from tidegate.log.records import ReadRow
+from tidegate.log.names import is_internal_header
+from tidegate.log.records import Headers, ReadRow
 from tidegate.text.render import ValueKind, as_json, printable, shown, when
 from tidegate.types import TopicPartition
 
@@ -16,10 +17,17 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """What the keys and values of a topic were said to be."""
+    """What the keys and values of a topic were said to be, and whether headers of tidegate are shown."""
 
     key: ValueKind | None = None
     value: ValueKind | None = None
+    internal_headers: bool = False
+
+    def headers(self, given: Headers) -> Headers:
+        """Those to show."""
+        if self.internal_headers:
+            return given
+        return [pair for pair in given if not is_internal_header(pair[0])]
 
 
 def line(partition: TopicPartition, row: ReadRow, look: Look) -> Text:
@@ -30,13 +38,13 @@ def line(partition: TopicPartition, row: ReadRow, look: Look) -> Text:
     text.append_text(
         _cell(row.value, look.value, "--type", partition, row, Text("(tombstone)", "dim italic"))
     )
-    for name, value in row.headers:
+    for name, value in look.headers(row.headers):
         text.append(f"  {printable(name)}={'-' if value is None else shown(value)}", "dim")
     return text
 
 
 def record(partition: TopicPartition, row: ReadRow, look: Look) -> dict[str, Any]:
-    """The record whole. With the same types named, `tidegate topics send --input json` takes it back."""
+    """The record, its key and value whole. With the same types named, `topics send --input json` takes it."""
     return {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -44,7 +52,7 @@ def record(partition: TopicPartition, row: ReadRow, look: Look) -> dict[str, Any
         "timestamp": row.timestamp,
         "key": _placed(lambda: as_json(row.key, look.key), "key", "--key-type", partition, row),
         "value": _placed(lambda: as_json(row.value, look.value), "value", "--type", partition, row),
-        "headers": [[name, as_json(value)] for name, value in row.headers],
+        "headers": [[name, as_json(value)] for name, value in look.headers(row.headers)],
     }
 
 

@@ -20,6 +20,7 @@ from tidegate.text.parse import from_text
 from tidegate.text.render import ValueKind
 
 CHUNK_BYTES = 1 << 20
+STDIN = "-"
 
 
 class Input(StrEnum):
@@ -31,9 +32,12 @@ class Input(StrEnum):
 
 def send(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic; it must exist.")],
-    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key of all records.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="The key of all records; - alone: none, from stdin.")
+    ] = None,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="[VALUE]...", help="One record each; none: from stdin.")
+        list[str] | None,
+        typer.Argument(metavar="[VALUE]...", help="One record each; none, or -: from stdin."),
     ] = None,
     tombstone: Annotated[bool, typer.Option("--tombstone", help="Delete the row of KEY.")] = False,
     input_format: Annotated[
@@ -51,7 +55,15 @@ def send(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send records. Text is sent as it is unless a type is named."""
+    """Send records. Text is sent as it is unless a type is named.
+
+    Without VALUE, or with - in the last place, each line of stdin is the value of one record:
+    echo hello | tidegate topics send lines -
+    """
+    if values == [STDIN]:
+        values = None
+    elif key == STDIN and not values and not tombstone:
+        key = None
     _check_usage(key, values, input_format, key_separator, tombstone=tombstone)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.durations import seconds
-from tidegate.cli.options import MOST, AsJson, KeyType, LogUrl, ValueType, opened
+from tidegate.cli.options import MOST, AsJson, InternalHeaders, KeyType, LogUrl, ValueType, opened
 from tidegate.cli.output import note, say, say_json
 from tidegate.cli.records import Look, line, record
 from tidegate.errors import LogError
@@ -30,11 +30,12 @@ def tail(
     timeout: Annotated[float | None, seconds("--timeout", "End when nothing came for so long.")] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
+    internal_headers: InternalHeaders = False,
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show records as they come, until Ctrl-C."""
-    look = Look(key_type, value_type)
+    look = Look(key_type, value_type, internal_headers)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)
         chosen = partitions_of(info)
@@ -71,11 +72,12 @@ def rows(
     ] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
+    internal_headers: InternalHeaders = False,
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the rows of a table as they are now, by key."""
-    look = Look(key_type, value_type)
+    look = Look(key_type, value_type, internal_headers)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)
         check_topic(info, table=True)

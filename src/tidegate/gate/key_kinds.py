@@ -1,4 +1,6 @@
-"""As what a key is read that a person names at a gate: a wrong type would pause a key that no event has."""
+"""As what a key is read that a person names at a gate, and as what values of held events are shown.
+
+A wrong type would pause a key that no event has."""
 
 from __future__ import annotations
 
@@ -25,3 +27,8 @@ def key_kind(entry: GateEntry, asked: ValueKind | None) -> ValueKind | None:
         f"the keys of this gate are {own.value}, not {asked.value}",
         f"leave the type out, or name {own.value}",
     )
+
+
+def value_kind(entry: GateEntry) -> ValueKind | None:
+    """The kind of the values that the gate holds; None where that is no plain type and no JSON."""
+    return ValueKind.JSON if entry.value.startswith("json") else _KINDS.get(entry.value)

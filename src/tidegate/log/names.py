@@ -65,6 +65,11 @@ def check_header(name: str) -> str:
     return name
 
 
+def is_internal_header(name: str) -> bool:
+    """Whether a header is bookkeeping between tasks. Why a record is a dead letter is for people."""
+    return name.startswith(HEADER_PREFIX) and not name.startswith(f"{HEADER_PREFIX}error.")
+
+
 def changelog(app: str, store: str, born: int = 1) -> str:
     """The changelog of a store that was born in a generation."""
     return _internal(app, store, born, "changelog")

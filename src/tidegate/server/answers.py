@@ -14,4 +14,5 @@ class Answer(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return msgspec.json.encode(content)
+        """One line: whoever reads it in a terminal finds the prompt below it."""
+        return msgspec.json.encode(content) + b"\n"

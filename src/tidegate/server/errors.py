@@ -62,7 +62,7 @@ def told(error: TidegateError) -> Response:
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(
-        msgspec.json.encode({"error": {**error.as_dict(), "id": number}}),
+        msgspec.json.encode({"error": {**error.as_dict(), "id": number}}) + b"\n",
         status,
         {**headers, "Cache-Control": "no-store"},
         "application/json",
@@ -81,5 +81,5 @@ def told_unexpected(error: BaseException) -> Response:
         "id": number,
     }
     return Response(
-        msgspec.json.encode({"error": shape}), 500, {"Cache-Control": "no-store"}, "application/json"
+        msgspec.json.encode({"error": shape}) + b"\n", 500, {"Cache-Control": "no-store"}, "application/json"
     )

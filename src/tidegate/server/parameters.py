@@ -13,6 +13,8 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from tidegate.errors import SerdeError
+from tidegate.log.names import is_internal_header
+from tidegate.log.records import Headers
 from tidegate.server.errors import RequestError
 from tidegate.server.position import from_text as position_from_text
 from tidegate.server.serving import Serving, serving
@@ -31,6 +33,7 @@ Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many
 After = Annotated[str | None, Query(description="`next` of the page before.")]
 KeyType = Annotated[ValueKind | None, Query(description="What the keys are.")]
 ValueType = Annotated[ValueKind | None, Query(alias="type", description="What the values are.")]
+InternalHeaders = Annotated[bool, Query(description="Show the headers that tidegate adds, too.")]
 IdempotencyKey = Annotated[
     str | None, Header(max_length=200, description="A call that is repeated with it is done once.")
 ]
@@ -114,6 +117,19 @@ def shown(data: bytes | None, kind: ValueKind | None) -> Any:
         return as_json(data, kind)
     except SerdeError:
         return as_json(data, ValueKind.BYTES)
+
+
+def shown_as_declared(data: bytes | None, kind: ValueKind | None) -> Any:
+    """Bytes as an app declared them, or as they look where they are not that."""
+    try:
+        return as_json(data, kind)
+    except SerdeError:
+        return as_json(data)
+
+
+def shown_headers(headers: Headers, *, internal: bool = False) -> list[list[Any]]:
+    """Headers as pairs; those that tidegate adds only on request."""
+    return [[name, shown(value, None)] for name, value in headers if internal or not is_internal_header(name)]
 
 
 def quoted(key: bytes) -> str:

@@ -56,12 +56,13 @@ PLAIN_KINDS = {
 }
 
 
-def shown(data: bytes, kind: ValueKind | None = None) -> str:
-    """The bytes as one printable line; `SerdeError` if they are not of the kind that was named."""
+def shown(data: bytes, kind: ValueKind | None = None, longest: int | None = LONGEST_SHOWN) -> str:
+    """The bytes as one printable line; `SerdeError` if they are not of the kind that was named. With
+    `longest` None all of it."""
     text = _guessed(data) if kind is None else _read_as(data, kind)
-    if len(text) <= LONGEST_SHOWN:
+    if longest is None or len(text) <= longest:
         return text
-    return f"{text[:LONGEST_SHOWN]}… ({_count(data)})"
+    return f"{text[:longest]}… ({_count(data)})"
 
 
 def as_json(data: bytes | None, kind: ValueKind | None = None) -> Any:

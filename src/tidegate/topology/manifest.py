@@ -42,6 +42,8 @@ class GateEntry(msgspec.Struct, frozen=True):
     partitions: int
     key: str = ""
     """The serde of its keys, by name; not known of apps that started before this was kept."""
+    value: str = ""
+    """The serde of its values, by name, as of the newest start: to show them to people."""
 
 
 class StepEntry(msgspec.Struct, frozen=True):
@@ -136,6 +138,7 @@ def make_manifest(
                 **node.options["topics"],
                 partitions=counts[home[node.id].component, home[node.id].number],
                 key="" if node.key is None else node.key.name,
+                value="" if node.value is None else node.value.name,
             )
             for node in nodes.values()
             if node.kind is NodeKind.GATE

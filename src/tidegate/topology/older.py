@@ -17,10 +17,12 @@ from tidegate.topology.node import NodeKind
 
 def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> Manifest:
     """The known manifest, with what earlier versions did not write taken from the one that was just made: the
-    kind of a gate's keys, and fields that the rows of a gate's own stores got behind those they had. Where
-    its steps are written, and their functions, are those of the newest start."""
+    kind of a gate's keys and values, and fields that the rows of a gate's own stores got behind those they
+    had. Where its steps are written, and their functions, are those of the newest start."""
     gates = {
-        name: replace(gate, key=made.gates[name].key) if not gate.key and name in made.gates else gate
+        name: replace(gate, key=gate.key or made.gates[name].key, value=made.gates[name].value)
+        if name in made.gates
+        else gate
         for name, gate in known.gates.items()
     }
     nodes = (node for node in topology.nodes.values() if node.kind is NodeKind.GATE)

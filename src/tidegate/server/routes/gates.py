@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query
 
 from tidegate.errors import LogError
 from tidegate.gate.formats import Buffered, Held, InForce
+from tidegate.gate.key_kinds import value_kind
 from tidegate.gate.query import GateQuery, KeyState
 from tidegate.server.answers import Answer
 from tidegate.server.guard import needs
@@ -27,6 +28,8 @@ from tidegate.server.parameters import (
     from_cursor,
     quoted,
     shown,
+    shown_as_declared,
+    shown_headers,
     shown_key,
     to_cursor,
     within_bytes,
@@ -124,7 +127,8 @@ def show_buffer(
             events = found.events(key, limit, behind)
             position = to_text(moment.position(found.commander.partition_of(key)))
         if len(events) >= wanted:
-            return _buffer(gate, shown_key(key, key_type), waiting, events, value_type, position)
+            kinds = value_type, value_kind(found.entry)
+            return _buffer(gate, shown_key(key, key_type), waiting, events, kinds, position)
         time.sleep(TURN_SECONDS * (turn + 1))  # two topics: what one says is in the other a moment later
     raise LogError("replica-behind", "not all of the events were read yet", "ask again soon", retryable=True)
 
@@ -134,7 +138,7 @@ def _buffer(
     key: Any,
     waiting: Buffered | None,
     events: list[tuple[int, Held]],
-    kind: ValueKind | None,
+    kinds: tuple[ValueKind | None, ValueKind | None],
     position: str,
 ) -> Answer:
     page = within_bytes(events, lambda one: one[1].size)
@@ -145,7 +149,7 @@ def _buffer(
             "key": key,
             "count": 0 if waiting is None else waiting.count,
             "bytes": 0 if waiting is None else waiting.bytes,
-            "events": [_event(number, event, kind) for number, event in page],
+            "events": [_event(number, event, kinds) for number, event in page],
             "next": page[-1][0] if more else None,
             "position": position,
         }
@@ -195,12 +199,14 @@ def told_status(status: InForce) -> dict[str, Any]:
     return status.shown()
 
 
-def _event(number: int, event: Held, kind: ValueKind | None) -> dict[str, Any]:
+def _event(number: int, event: Held, kinds: tuple[ValueKind | None, ValueKind | None]) -> dict[str, Any]:
+    """With its value as the request names it, else as the app declared it, else as it looks."""
+    named, declared = kinds
     return {
         "sequence": number,
         "from": event.place,
         "timestamp": event.timestamp,
-        "value": shown(event.value, kind),
-        "headers": [[name, shown(value, None)] for name, value in event.headers],
+        "value": shown(event.value, named) if named else shown_as_declared(event.value, declared),
+        "headers": shown_headers(event.headers),
         "bytes": event.size,
     }

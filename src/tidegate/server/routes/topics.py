@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -21,12 +21,14 @@ from tidegate.server.live import Live, LiveResponse
 from tidegate.server.parameters import (
     App,
     GateName,
+    InternalHeaders,
     KeyType,
     Limit,
     Server,
     TopicName,
     ValueType,
     shown,
+    shown_headers,
     shown_key,
     within_bytes,
 )
@@ -76,8 +78,10 @@ def show_records(
     limit: Limit = 100,
     key_type: KeyType = None,
     value_type: ValueType = None,
+    internal_headers: InternalHeaders = False,
 ) -> Answer:
     """Committed records in the order of their times; without a place to begin, the last ones."""
+    look = _Look(key_type, value_type, internal_headers)
     info = server.log.describe(topic)
     chosen = [one for one in partitions_of(info) if partition in (None, one.partition)]
     if not chosen:
@@ -95,13 +99,13 @@ def show_records(
         begins = {one: int(server.log.offset_at(one, since)) for one in chosen}
     else:
         page = _last_records(server, limit, begins, ends)
-        told = [_record(one, key_type, value_type) for one in page]
+        told = [_record(one, look) for one in page]
         return Answer({"topic": topic, "records": told, "next": to_text(ends)})
     spans = {one: ReadRange(begins[one], int(ends[one])) for one in chosen}
     with closing(read_merged(server.log, spans)) as records:
         page = within_bytes(islice(records, limit), _size)
     following = {**begins, **{one: row.offset + 1 for one, row in page}}
-    told = [_record(one, key_type, value_type) for one in page]
+    told = [_record(one, look) for one in page]
     return Answer({"topic": topic, "records": told, "next": to_text(following)})
 
 
@@ -116,9 +120,11 @@ async def follow_topics(
     last_event_id: LastEventId = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
+    internal_headers: InternalHeaders = False,
 ) -> LiveResponse:
     """Records of some topics as server-sent events, as they come. Each event's id is where to go on."""
-    return await _stream(request, server, topic, begin, last_event_id or at, key_type, value_type)
+    look = _Look(key_type, value_type, internal_headers)
+    return await _stream(request, server, topic, begin, last_event_id or at, look)
 
 
 @router.get("/gates/{gate}/live", tags=["gates"])
@@ -133,11 +139,13 @@ async def follow_gate(
     last_event_id: LastEventId = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
+    internal_headers: InternalHeaders = False,
 ) -> LiveResponse:
     """What a gate is told, what it applies and what it lets pass, as server-sent events."""
     entry = (await run_in_threadpool(server.apps.gate, gate, app)).gates[gate]
     topics = [entry.status, entry.admitted, entry.audit]
-    return await _stream(request, server, topics, begin, last_event_id or at, key_type, value_type)
+    look = _Look(key_type, value_type, internal_headers)
+    return await _stream(request, server, topics, begin, last_event_id or at, look)
 
 
 async def _stream(
@@ -146,8 +154,7 @@ async def _stream(
     topics: list[str],
     begin: str,
     at: str | None,
-    key_type: ValueKind | None,
-    value_type: ValueKind | None,
+    look: _Look,
 ) -> LiveResponse:
     caller: Caller = request.scope["state"][CALLER]
     client = caller.name or (request.client.host if request.client else "")
@@ -157,7 +164,7 @@ async def _stream(
         return server.tokens is None or server.tokens.of_hash(caller.token) is not None
 
     def told(one: LocatedRow) -> dict[str, Any]:
-        return _record(one, key_type, value_type)
+        return _record(one, look)
 
     stream = Live(server.log, server.streams, positions, told, allowed)
     await stream.open(client)
@@ -198,7 +205,15 @@ def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> d
     return starts if begin == "start" else server.log.ends(starts)
 
 
-def _record(placed: LocatedRow, key_type: ValueKind | None, value_type: ValueKind | None) -> dict[str, Any]:
+class _Look(NamedTuple):
+    """What keys and values were said to be, and whether headers of tidegate are shown."""
+
+    key: ValueKind | None
+    value: ValueKind | None
+    internal_headers: bool
+
+
+def _record(placed: LocatedRow, look: _Look) -> dict[str, Any]:
     """A record whole, with its bytes as what they were said to be."""
     partition, row = placed
     return {
@@ -206,7 +221,7 @@ def _record(placed: LocatedRow, key_type: ValueKind | None, value_type: ValueKin
         "partition": partition.partition,
         "offset": row.offset,
         "timestamp": row.timestamp,
-        "key": None if row.key is None else shown_key(row.key, key_type),
-        "value": shown(row.value, value_type),
-        "headers": [[name, shown(value, None)] for name, value in row.headers],
+        "key": None if row.key is None else shown_key(row.key, look.key),
+        "value": shown(row.value, look.value),
+        "headers": shown_headers(row.headers, internal=look.internal_headers),
     }
