@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +24,7 @@ def read_topic(
     *,
     streaming: bool = False,
     rows: bool = False,
+    internal_headers: bool = False,
     log: str | None = None,
     config: Config | None = None,
 ) -> DataFrame:
@@ -37,6 +39,9 @@ def read_topic(
     event time, as everywhere. A deleted row of a table has a null value; with `rows` (batch only) the frame
     is the table as it is now, one row per key, without deleted ones.
 
+    Headers are the record's own, and `tidegate.error.*` of a dead letter; those that tidegate adds for itself
+    are there with `internal_headers`.
+
     The types are in `tidegate.spark.spark_types`. A record that the topic's serdes cannot read fails the
     query, `undecodable` with its position; Spark wraps the error in its own. A topic that is not there, or
     with `rows` is no table, raises at this call.
@@ -50,7 +55,7 @@ def read_topic(
             "use it with a TableTopic and without streaming",
         )
     location = settled(log, config)
-    spec = shipped(topic, location)
+    spec = replace(shipped(topic, location), internal_headers=internal_headers)
     with closing(spec.open()) as opened:
         info = opened.describe(topic.name)
     if rows:

@@ -24,12 +24,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, LogError, SerdeError
 from tidegate.log.location import LogLocation
-from tidegate.log.names import HEADER_PREFIX
+from tidegate.log.names import HEADER_PREFIX, is_internal_header
 from tidegate.log.open import check_place, open_log
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
 from tidegate.log.route import partitions_of
+from tidegate.runtime.output.origin import only_ours
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.serde import Serde
 from tidegate.serde.framed import Framed
@@ -78,6 +79,8 @@ class Shipped:
     """The kind of store whose changelog this is."""
     internal: bool = False
     """Whether it is an internal topic: time-only records and `tidegate.*` headers are left out then."""
+    internal_headers: bool = False
+    """Whether the headers that tidegate adds are in the frame."""
     registry: dict[str, Any] = field(default_factory=dict, repr=False)
     """How to reach the schema registry, if a serde needs it."""
 
@@ -194,7 +197,8 @@ class FrameBatches:
             "offset": offsets,
         }
         if "headers" in self._schema.names:
-            columns["headers"] = _headers(headers, self._schema.field("headers").type)
+            kind = self._schema.field("headers").type
+            columns["headers"] = _headers(headers, kind, internal=self._spec.internal_headers)
         return pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
 
     def _column(self, side: str, data: list[bytes | None], partition: int, offsets: Any) -> tuple[Any, Any]:
@@ -370,10 +374,14 @@ def _folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=READ_SCHEMA)
 
 
-def _headers(headers: Any, kind: Any) -> Any:
-    if headers.null_count == len(headers):
+def _headers(headers: Any, kind: Any, *, internal: bool) -> Any:
+    if headers.null_count == len(headers) or (not internal and only_ours(headers)):
         return pa.array([[]] * len(headers), kind)
-    return pa.array([pairs or [] for pairs in headers.to_pylist()], kind)
+    shown = [
+        [pair for pair in pairs or [] if internal or not is_internal_header(pair["name"])]
+        for pairs in headers.to_pylist()
+    ]
+    return pa.array(shown, kind)
 
 
 def _moments(millis: Any) -> Any:
