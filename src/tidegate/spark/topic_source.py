@@ -377,11 +377,9 @@ def _folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _headers(headers: Any, kind: Any, *, internal: bool) -> Any:
     if headers.null_count == len(headers) or (not internal and only_ours(headers)):
         return pa.array([[]] * len(headers), kind)
-    shown = [
-        [pair for pair in pairs or [] if internal or not is_internal_header(pair["name"])]
-        for pairs in headers.to_pylist()
-    ]
-    return pa.array(shown, kind)
+    rows = (pairs or [] for pairs in headers.to_pylist())
+    kept = ([one for one in row if internal or not is_internal_header(one["name"])] for row in rows)
+    return pa.array(list(kept), kind)
 
 
 def _moments(millis: Any) -> Any:
