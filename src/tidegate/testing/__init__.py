@@ -27,7 +27,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is asked for: a pytest plugin that is not used costs nothing."""
+    """Import a name at its first use: a pytest plugin that is not used costs nothing."""
     from importlib import import_module
 
     if name not in _HOMES:

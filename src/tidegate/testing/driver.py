@@ -48,15 +48,15 @@ V = TypeVar("V")
 __all__ = ["Commit", "Driver", "Outcome", "StoreView"]
 
 WAIT_SECONDS = 0.05
-"""For records that are in the log and did not come yet."""
+"""How long to wait for records that are in the log and were not read yet."""
 
 
 class Driver:
-    """Runs an app in this process. `send` appends; `run` restores, works to the end, commits.
+    """Runs an app in this process. `send` appends; `run` restores, processes everything, commits.
 
-    A topic that says nothing itself gets `partitions`; the stream tasks are spread over `slots`. Nothing goes
-    wrong in between that was not placed with `crash` or `faults`. An error of the app comes out of `run`; the
-    next `run` starts again from what was committed.
+    A topic declared without a number of partitions gets `partitions`; the stream tasks are spread over
+    `slots`. Only faults placed with `crash` or `faults` happen. `run` raises an error of the app; the next
+    `run` starts again from what was committed.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Driver:
         spark: Any = None,
         registry: Mapping[str, Any] | None = None,
     ) -> None:
-        """`spark` is a session for the DataFrame stages of the app; the log is a file then. `registry` says
-        what [registry] does, for topics with schemas: {"url": "mock://here"} needs no server."""
+        """`spark` is a session for the DataFrame stages of the app; the log is a file then. `registry` is
+        the section [registry], for topics with schemas: {"url": "mock://here"} needs no server."""
         self._topology = app.build()
         if self._topology.stages() and spark is None:
             raise ConfigError(
-                "no-session", f"app {app.id!r} has DataFrame stages", "give a session: Driver(app, spark=...)"
+                "no-session", f"app {app.id!r} has DataFrame stages", "pass a session: Driver(app, spark=...)"
             )
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
         self._spark = spark
@@ -129,34 +129,34 @@ class Driver:
         self._connection.send(topic, key, *values, timestamp=timestamp, headers=headers)
 
     def advance(self, millis: int) -> None:
-        """Let the wall clock run."""
+        """Move the wall clock forward."""
         self.clock.advance(millis)
 
-    # --- what goes wrong ------------------------------------------------------------------------------
+    # --- faults -------------------------------------------------------------------------------------
 
     def crash(self, at: Commit | str, arrival: int = 1, *, elsewhere: bool = False) -> None:
-        """Let the process die in the next run, right before a step, at its n-th arrival there; then it starts
-        again, with `elsewhere` on another host. Several come one after the other. A crash that never comes is
-        an AssertionError."""
+        """Crash the process in the next run, right before a step, when it is reached for the n-th time; then
+        it starts again, with `elsewhere` on another host. Several crashes happen in the order in which they
+        were placed. A crash that does not happen is an AssertionError."""
         self._faults.crash(at, arrival, elsewhere=elsewhere)
 
     def faults(
         self, at: Commit | str, error: ErrorKind | Exception = "exception", *, arrival: int = 1
     ) -> None:
-        """Let an error come up in the next run: its slot drops everything, the others end in order, and all
-        start again. The result of a commit may be unknown at log.commit.7 (it does not count) and at
+        """Raise an error in the next run: its slot drops everything, the others close cleanly, and all start
+        again. The result of a commit may be unknown at log.commit.7 (it does not count) and at
         log.commit.8 (it does)."""
         self._faults.fail(at, arrival, error)
 
     def move(self, host: str | None = None) -> None:
-        """End in order, and start the next run on another host: one that was never used, unless it is named.
-        The state on a host stays there."""
+        """Close cleanly, and start the next run on another host: a new one, unless it is named. The state
+        on a host stays there."""
         self.stop()
         self._to_host(host)
 
     @property
     def happened(self) -> list[str]:
-        """The crashes and errors that came true, in order."""
+        """The crashes and errors that happened, in order."""
         return list(self._faults.happened)
 
     @property
@@ -166,13 +166,13 @@ class Driver:
 
     @property
     def discarded(self) -> list[str]:
-        """Stores that could not be continued from what lay on the host, and were rebuilt from the log."""
-        return list(self._listener.told)
+        """Stores whose state on the host could not be reused, and that were rebuilt from the log."""
+        return list(self._listener.rebuilt)
 
     # --- work -----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Restore, process everything there is, commit. What was placed happens on the way."""
+        """Restore, process everything there is, commit. Placed faults happen on the way."""
         with self._faults.armed():
             while True:
                 try:
@@ -189,7 +189,7 @@ class Driver:
                     return
 
     def stop(self) -> None:
-        """Commit and close in order; the next run starts again."""
+        """Commit and close cleanly; the next run starts again."""
         self._run = None
         while self._open:
             slot = self._open.pop(0)
@@ -250,7 +250,7 @@ class Driver:
         self._hosts += 1
 
     def gate(self, name: str) -> GateView:
-        """A gate of the app. What it needs in the log is created; the next run reads what is wished for."""
+        """A gate of the app. Its topics are created; the next run applies requested statuses."""
         run = self._run or self._prepared()
         return GateView(name, run, self.log, self.clock, self._tasks)
 
@@ -310,7 +310,7 @@ class Driver:
         return all_records(self.log, topic) if topic in self.log.names() else []
 
     def store(self, store: str | StoreBuilder[Any]) -> StoreView:
-        """What the tasks' stores of this name hold, and what the changelog says. Run first."""
+        """The rows of the tasks' stores of this name, and those of the changelog. Run first."""
         name = store if isinstance(store, str) else store.name
         if name not in self._stores():
             hint = f"it has: {', '.join(self._stores()) or 'none'}"
@@ -320,7 +320,7 @@ class Driver:
         return look_at(name, self._tasks(), self.log)
 
     def outcome(self) -> Outcome:
-        """Everything that came of it, to be compared with another run. Run first."""
+        """All topics and stores, to be compared with those of another run. Run first."""
         run = self._run
         if run is None:
             raise ConfigError("not-running", "the driver does not run", "call run() first")
@@ -336,7 +336,8 @@ class Driver:
         )
 
     def _records_behind(self, internal: str) -> list[list[tuple[Any, Any]]]:
-        """What nodes see of an internal topic: how often time is told alone depends on clocks and crashes."""
+        """The records of an internal topic that nodes see: the number of time-only records depends on
+        clocks and crashes."""
         topic = TableTopic(internal, bytes, key=bytes)
         found: list[list[tuple[Any, Any]]] = [[] for _ in range(self.log.describe(internal).partitions)]
         for record in self._connection.read(topic):
@@ -345,7 +346,7 @@ class Driver:
         return found
 
     def assert_stores_match_changelogs(self) -> None:
-        """Every store holds, partition by partition, what its changelog says (I6)."""
+        """Check that every store equals the fold of its changelog, partition by partition (I6)."""
         for name in self._stores():
             view = self.store(name)
             for partition, logged in view.changelogs.items():
@@ -358,7 +359,7 @@ class Driver:
         return list(dict.fromkeys(found))
 
     def _is_there(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> bool:
-        """Whether the log has it. One that the app does not know either is a mistake of the test."""
+        """Whether the log has the topic. One that the app does not use either is a mistake in the test."""
         if topic.name in self.log.names():
             return True
         if not any(node.topic is topic for node in self._topology.nodes.values()):
@@ -372,7 +373,7 @@ class Driver:
     # --- the end --------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End in order, if that is still possible, and take everything away."""
+        """Close cleanly if that is still possible, and remove everything."""
         try:
             self.stop()
         except TidegateError:

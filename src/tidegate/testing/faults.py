@@ -1,8 +1,8 @@
-"""What a test lets go wrong: at a numbered step of a protocol, the process dies or an error comes up.
+"""Faults that a test places: at a numbered step of a protocol, the process crashes or an error is raised.
 
 The steps are those of the docstrings that list them: commit.1-7 (`Commit`), restore.1-6, log.commit.1-8. Each
-thing that was placed comes true once, at its n-th arrival, right before the step; those placed later wait for
-those placed before.
+fault happens once, right before its step, when that is reached for the n-th time; faults placed later wait
+for those placed before.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ class Commit(StrEnum):
 
 
 class Crash(BaseException):
-    """The process died here. Nothing in the product may hold it up, so it is no Exception."""
+    """The process crashed here. No handler may catch it, so it is not an Exception."""
 
-    def __init__(self, told: str, *, elsewhere: bool) -> None:
-        super().__init__(told)
+    def __init__(self, description: str, *, elsewhere: bool) -> None:
+        super().__init__(description)
         self.elsewhere = elsewhere
 
 
-class Injected(Exception):  # noqa: N818 - stands for whatever may go wrong
+class Injected(Exception):  # noqa: N818 - stands for any error
     """Any exception."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """At the n-th arrival at a point, this is raised."""
+    """A fault: raised when a point is reached for the n-th time."""
 
     point: str
     arrival: int
@@ -59,7 +59,7 @@ class Placed:
 
 
 class Faults:
-    """Counts the arrivals at all fault points, and makes come true what was placed."""
+    """Counts how often each fault point is reached, and raises the placed faults."""
 
     def __init__(self) -> None:
         self.reached: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Faults:
         self._place(at, arrival, error if isinstance(error, Exception) else _error(str(at), error))
 
     def caused(self, error: BaseException) -> bool:
-        """Whether an error is one that was placed, or came of it."""
+        """Whether an error is a placed one, or was caused by one."""
         known: BaseException | None = error
         while known is not None:
             if any(known is raised for raised in self._raised):
@@ -85,7 +85,7 @@ class Faults:
 
     @contextmanager
     def armed(self) -> Iterator[None]:
-        """Let them come true inside of the block. AssertionError at its end for what never came."""
+        """Install the faults inside the block. AssertionError at its end for those that did not happen."""
         try:
             with faultpoints.installed(self._arrive):
                 yield
@@ -112,10 +112,12 @@ class Faults:
             raise placed.error
 
     def _check(self) -> None:
-        """A test whose crash never comes proves nothing."""
+        """Raise for faults that did not happen: a test whose crash does not happen proves nothing."""
         if self._placed:
             waiting = ", ".join(str(placed) for placed in self._placed)
-            raise AssertionError(f"never came: {waiting}; the first was awaited {self._seen} times in vain")
+            raise AssertionError(
+                f"did not happen: {waiting}; the point of the first was reached {self._seen} times"
+            )
 
 
 def _error(at: str, kind: ErrorKind) -> Exception:

@@ -21,8 +21,7 @@ from tidegate.types import TopicPartition
 
 
 class GateView:
-    """One gate of an app in a driver, as it shows from outside: as of the last commit. Keys are those of its
-    events."""
+    """One gate of an app in a driver, as of the last commit. Keys are those of its events."""
 
     def __init__(
         self, name: str, run: Run, log: Log, clock: Clock, tasks: Callable[[], list[StreamTask]]
@@ -32,7 +31,7 @@ class GateView:
         self._log = log
         self._clock = clock
         self._tasks = tasks
-        assert self._gate.name == name  # noqa: S101 - one that is not there is told by name
+        assert self._gate.name == name  # noqa: S101 - a missing one raises by name
         nodes = run.context.topology.nodes.values()
         [key] = [node.key for node in nodes if node.kind is NodeKind.GATE and node.name == name]
         assert key is not None  # noqa: S101 - set by the dsl
@@ -43,9 +42,9 @@ class GateView:
         return GateQuery(self._log, self._manifest, self._name, self._clock)
 
     def pause(self, key: Any, *, reason: str = "", actor: str = "test", expires_at: int | None = None) -> int:
-        """Wish for it; the next run applies it. The epoch."""
-        said: dict[str, Any] = {"actor": actor, "reason": reason, "expires_at": expires_at}
-        return self._gate.commander.pause(self._encode(key), **said).epoch
+        """Request the pause; the next run applies it. Returns its epoch."""
+        options: dict[str, Any] = {"actor": actor, "reason": reason, "expires_at": expires_at}
+        return self._gate.commander.pause(self._encode(key), **options).epoch
 
     def resume(self, key: Any, *, reason: str = "", actor: str = "test") -> int:
         return self._gate.commander.resume(self._encode(key), actor=actor, reason=reason).epoch
@@ -53,31 +52,31 @@ class GateView:
     def pause_everyone(
         self, *, reason: str = "", actor: str = "test", expires_at: int | None = None
     ) -> dict[int, int]:
-        """The epoch in each partition."""
-        said: dict[str, Any] = {"actor": actor, "reason": reason, "expires_at": expires_at}
-        return dict(self._gate.commander.pause_everyone(**said).epochs)
+        """Pause the whole gate. Returns the epoch in each partition."""
+        options: dict[str, Any] = {"actor": actor, "reason": reason, "expires_at": expires_at}
+        return dict(self._gate.commander.pause_everyone(**options).epochs)
 
     def resume_everyone(self, *, reason: str = "", actor: str = "test") -> dict[int, int]:
         return dict(self._gate.commander.resume_everyone(actor=actor, reason=reason).epochs)
 
     def trigger(self, key: Any, epoch: int, *, reason: str = "", actor: str = "test") -> None:
-        """End the pause of an epoch, as services do that only know the topics."""
+        """End the pause of an epoch by a trigger, as other services do."""
         self.write("trigger", key, msgspec.json.encode(Trigger(epoch, actor, reason)))
 
     def write(self, what: str, key: Any, value: bytes | None) -> int:
-        """A record to the status or the trigger topic, as it is. Its offset."""
+        """Append a raw record to the status or the trigger topic. Returns its offset."""
         encoded, entry = self._encode(key), self._gate.entry
         topic = entry.status if what == "status" else entry.trigger
         partition = TopicPartition(topic, self._gate.commander.partition_of(encoded))
         return int(self._log.append(partition, to_batch([Row(encoded, value, self._clock.now())])))
 
     def held(self, key: Any) -> int:
-        """How many events of the key wait."""
+        """How many events of the key are held."""
         buffered = self._gate.key(self._encode(key)).buffered
         return 0 if buffered is None else buffered.count
 
     def events(self, key: Any) -> list[Held]:
-        """The events of the key that wait, in their order."""
+        """The held events of the key, in order."""
         return [event for _, event in self._gate.events(self._encode(key), self.held(key))]
 
     def status(self, key: Any) -> InForce | None:
@@ -85,7 +84,7 @@ class GateView:
         return self._gate.key(self._encode(key)).status
 
     def everyone(self) -> InForce | None:
-        """What is in force for everyone."""
+        """The gate-wide status in force."""
         return next(iter(self._gate.everyone().values()), None)
 
     def audit(self) -> list[Audit]:
@@ -95,12 +94,12 @@ class GateView:
 
     @property
     def stale(self) -> int:
-        """Commands that were too old when they came, since the last start."""
+        """How many commands were ignored as too old, since the last start."""
         return sum(counts.stale for counts in self._counts())
 
     @property
     def beyond(self) -> int:
-        """Events that came when as many waited as should, since the last start."""
+        """How many events came when `max_held` was reached, since the last start."""
         return sum(counts.beyond for counts in self._counts())
 
     def _counts(self) -> list[Counts]:

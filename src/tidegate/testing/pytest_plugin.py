@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DriverFactory(Protocol):
-    """What the fixture gives: a call with the arguments of `Driver`."""
+    """The type of the fixture: called with the arguments of `Driver`."""
 
     def __call__(self, app: App, *, partitions: int = 1, slots: int = 1, **more: Any) -> Driver: ...
 

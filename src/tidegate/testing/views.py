@@ -1,4 +1,4 @@
-"""What a test looks at: stores beside their changelogs, and everything that came of a run."""
+"""What a test compares: stores with their changelogs, and all results of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = dict[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class StoreView:
-    """One store of all tasks, and what its changelog says, partition by partition.
+    """One store of all tasks, and the fold of its changelog, partition by partition.
 
     Rows are `{key: value}`; of a window store `{(key, start): value}`, of a session store
     `{(key, start, end): value}`.
@@ -45,24 +45,24 @@ class StoreView:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything that came of a run, by partition: topics as (key, value) in their order, and stores."""
+    """All results of a run, by partition: topics as (key, value) in order, and stores."""
 
     topics: Mapping[str, list[list[tuple[Any, Any]]]]
     stores: Mapping[str, Mapping[int, Rows]]
 
 
 class Discards(QuietListener):
-    """Remembers the stores that a restore threw away."""
+    """Records the stores that a restore discarded."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.rebuilt: list[str] = []
 
     def on_discard(self, store: str, partition: int, reason: str) -> None:
-        self.told.append(f"{store}, partition {partition}: {reason}")
+        self.rebuilt.append(f"{store}, partition {partition}: {reason}")
 
     def on_gap(self, store: str, partition: int, *, kept: bool) -> None:
         if not kept:
-            self.told.append(f"{store}, partition {partition}: it has no changelog and missed a commit")
+            self.rebuilt.append(f"{store}, partition {partition}: it has no changelog and missed a commit")
 
 
 def look_at(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:

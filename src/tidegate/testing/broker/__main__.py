@@ -1,4 +1,4 @@
-"""`python -m tidegate.testing.broker`: write `jars.sha256` anew, after a change of `pom.xml`."""
+"""`python -m tidegate.testing.broker`: rewrite `jars.sha256` after a change of `pom.xml`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.testing.broker.jars import HASHES, expected, fetch, hashes_of
 
 
 def main() -> None:
-    """Fetch what `pom.xml` names, write the hashes, and tell what changed."""
+    """Fetch what `pom.xml` names, write the hashes, and print what changed."""
     before = expected() if HASHES.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         fetch(Path(folder))

@@ -65,8 +65,8 @@ class KafkaCluster:
             broker.kill()
 
     def close(self) -> None:
-        """End all brokers. The last of a quorum cannot shut down cleanly without the others, and nobody reads
-        the folder after this, so they are killed."""
+        """End all brokers. The last of a quorum cannot shut down cleanly without the others, and the
+        folder is not read after this, so they are killed."""
         self.kill()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a broker's `server.properties` says: loopback only, small, and quick where a test would wait."""
+"""The `server.properties` of a broker: loopback only, small, and quick where a test would wait."""
 
 from __future__ import annotations
 

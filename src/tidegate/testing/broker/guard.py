@@ -1,9 +1,9 @@
-"""A process that must not outlive us.
+"""A child process that is killed when this process ends.
 
 Linux can signal a child when its parent dies, but it means the parent *thread*, and setting it between fork
-and exec is unsafe beside threads. So a small second process holds a pipe from us: when we are gone, however
-we went, the pipe closes, and it kills the one process that it was given. It holds that process by a pidfd, so
-a number used anew is never hit; it ends by itself when the process has ended.
+and exec is unsafe beside threads. So a small guard process holds a pipe to this one: when this process
+ends for any reason, the pipe closes, and the guard kills the child. It holds the child by a pidfd, so a
+reused pid is never hit; it ends by itself when the child has ended.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class GuardedProcess:
 @contextmanager
 def _signals_wait() -> Iterator[None]:
     """Handle signals that end us when the process has its guard: a handler that raised before, within Popen
-    or behind it, would leave a process that nobody knows."""
+    or behind it, would leave an orphan."""
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run in the main thread alone
         return

@@ -1,7 +1,7 @@
 """Java programs beside the broker: compiled once, run as processes of their own.
 
-For comparisons with the real Kafka Streams: a program gets its arguments on the command line, tells what it
-does in JSON lines on stdout, logs on stderr, and ends cleanly on SIGTERM.
+For comparisons with the real Kafka Streams: a program gets its arguments on the command line, prints JSON
+lines on stdout, logs on stderr, and ends cleanly on SIGTERM.
 """
 
 from __future__ import annotations

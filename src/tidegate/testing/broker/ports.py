@@ -16,7 +16,7 @@ _CLIENT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports that nobody listens on now, all different."""
+    """So many different ports without a listener."""
     highest = int(_CLIENT_RANGE.read_text().split()[0]) if _CLIENT_RANGE.exists() else 32_768
     found: list[int] = []
     for port in random.SystemRandom().sample(range(_LOWEST, highest), highest - _LOWEST):

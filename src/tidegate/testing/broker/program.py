@@ -1,4 +1,4 @@
-"""A program in a process of its own that tells what it does in JSON lines on stdout and logs on stderr."""
+"""A program in a process of its own that prints JSON lines on stdout and logs on stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.testing.broker.guard import GuardedProcess
 class Program:
     """It runs from construction until it ends, `stop` or `kill`; it dies with this process.
 
-    Its lines are kept in `<folder>/<name>.out`, its log in `<folder>/<name>.log`, both begun anew by the next
+    Its lines are kept in `<folder>/<name>.out`, its log in `<folder>/<name>.log`, both replaced by the next
     program of that name in the folder.
     """
 
@@ -38,20 +38,22 @@ class Program:
         return self._process.running
 
     def events(self) -> list[dict[str, Any]]:
-        """What it told so far; a line that is not whole yet is left out."""
+        """The events printed so far; an incomplete line is left out."""
         lines = self.out_file.read_bytes().split(b"\n")[:-1]
         return [json.loads(line) for line in lines]
 
-    def wait_for(self, told: Callable[[dict[str, Any]], bool], timeout: float = 180.0) -> dict[str, Any]:
-        """The first event that `told` holds for; raises with the end of the log if it does not come."""
+    def wait_for(self, wanted: Callable[[dict[str, Any]], bool], timeout: float = 180.0) -> dict[str, Any]:
+        """The first event for which `wanted` is true; raises with the end of the log if it does not come."""
         end = time.monotonic() + timeout
         while True:
-            running = self.running  # looked at first: what an ended program told is all in the file
+            running = self.running  # read first: an ended program has written all its lines
             for event in self.events():
-                if told(event):
+                if wanted(event):
                     return event
             if not running or time.monotonic() > end:
-                raise self.failed("ended early" if not running else f"said nothing of it in {timeout:.0f} s")
+                raise self.failed(
+                    "ended early" if not running else f"printed no such event in {timeout:.0f} s"
+                )
             time.sleep(0.05)
 
     def stop(self, timeout: float = 60.0) -> int:

@@ -14,7 +14,7 @@ CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 def run_tool(main: str, *arguments: str, timeout: float = 60.0) -> str:
-    """What a tool says on stdout; raises with all it said if it fails. A tool takes a second or two."""
+    """Run a tool and return its stdout; raises with its output if it fails. Takes a second or two."""
     logging = f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}"
     command = [java(), *SMALL_JVM, logging, "-cp", classpath(), main, *arguments]
     ran = subprocess.run(  # noqa: S603 - our own command

@@ -43,12 +43,12 @@ def _of_java(command: str, package: str) -> str:
     found = str(Path(home) / "bin" / command) if home else shutil.which(command)
     hint = f"sudo apt-get install {package}, or set JAVA_HOME"
     try:
-        told = subprocess.run([str(found), "-version"], capture_output=True, text=True, check=True)  # noqa: S603
+        version_text = subprocess.run([str(found), "-version"], capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         raise ConfigError(
             "no-java", f"Kafka needs Java {OLDEST_JAVA} or newer, and no {command} is found", hint
         ) from None
-    number = re.search(r"(\d+)", (told.stdout + told.stderr))
+    number = re.search(r"(\d+)", version_text.stdout + version_text.stderr)
     version = int(number[1]) if number else 0
     if version < OLDEST_JAVA:
         raise ConfigError("old-java", f"Kafka needs Java {OLDEST_JAVA} or newer; {found} is {version}", hint)

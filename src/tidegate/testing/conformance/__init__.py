@@ -1,8 +1,7 @@
-"""One suite for every log: what passes it can carry tidegate.
+"""One suite for every log: a log that passes it can be used by tidegate.
 
 Subclass `LogConformance` in a test module and give it a fixture `bench` that yields a `LogBench`; pytest
-collects the rest. Logs differ in how they are opened and how compaction is brought about, and in nothing
-that these tests can see.
+collects the rest. Logs differ only in how they are opened and how compaction is triggered.
 """
 
 from __future__ import annotations

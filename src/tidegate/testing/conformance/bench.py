@@ -1,4 +1,4 @@
-"""How a test gets at the log under test, and what the suite says often."""
+"""Access to the log under test, and helpers of the suite."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WAIT_SECONDS = 20.0
 
 
 class LogBench(Protocol):
-    """How a test gets at the log under test."""
+    """Access to the log under test."""
 
     def open(self) -> Log:
         """Another handle on the same log, as another process would have. The bench closes it."""
         ...
 
     def compact(self, topic: str) -> None:
-        """Bring the log to compact what is in the topic now, and return when it has."""
+        """Trigger compaction of what is in the topic now, and return when it is done."""
         ...
 
 

@@ -59,17 +59,17 @@ class TransactionConformance:
     ) -> None:
         log = bench.open()
         changelog, positions = TopicPartition(make(log), 0), TopicPartition(make(log), 0)
-        told = []
+        offsets = []
         with closing(log.writer(name())) as writer:
             for turn in range(3):
                 writer.append(changelog, to_batch([row(b"k", b"v")] * (turn + 1)))
                 next_offset = writer.flush([changelog])[changelog]
                 writer.append(positions, to_batch([row(b"task", b"%d" % next_offset)]))
                 writer.commit()
-                told.append(next_offset)
+                offsets.append(next_offset)
         rows = read_all(log, changelog)
-        assert [b"%d" % offset for offset in told] == values(read_all(log, positions))
-        for offset, written in zip(told, (1, 3, 6), strict=True):
+        assert [b"%d" % offset for offset in offsets] == values(read_all(log, positions))
+        for offset, written in zip(offsets, (1, 3, 6), strict=True):
             assert sum(found.offset < offset for found in rows) == written
 
     def test_flush_tells_where_an_untouched_partition_stands(self, bench: LogBench) -> None:
