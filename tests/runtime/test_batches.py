@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +19,8 @@ from tidegate.connect.connection import Connection
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.batches.batch_steps import batch_steps
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.null_values import NullValues
+from tidegate.runtime.task.batch_chain import batch_chain
 from tidegate.testing.driver import Driver
 from tidegate.types import TopicPartition
 
@@ -125,15 +123,7 @@ def test_these_topologies_do_run_in_batches(declare: Callable[[App], None]) -> N
     declare(app)
     topology = app.build()
 
-    class Host:
-        null_values = NullValues()
-
-        def store(self, builder: Any) -> Any:
-            return SimpleNamespace(name=builder.name, rows=SimpleNamespace(get=None))
-
-        def emit_columns(self, node: Any, columns: Any) -> None: ...
-
-    assert all(batch_steps(topology, sub, Host()) is not None for sub in topology.subtopologies())
+    assert all(batch_chain(topology, sub) is not None for sub in topology.subtopologies())
 
 
 @pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
@@ -211,4 +201,4 @@ def test_a_fork_or_user_code_with_stores_runs_record_by_record() -> None:
     numbers.count("counts").to(TOTALS)
     numbers.map(_text).to(TEXTS)
     topology = app.build()
-    assert [batch_steps(topology, sub, None) for sub in topology.subtopologies()] == [None]  # type: ignore[arg-type]
+    assert [batch_chain(topology, sub) for sub in topology.subtopologies()] == [None]

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import StateError
+from tidegate.runtime.batches.batch_steps import BatchHost, BatchNode, Step
 from tidegate.runtime.batches.columns import Changes, Columns, Groups, Values, grouped
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows
 from tidegate.runtime.operators.stateful import aggregation
 from tidegate.state.builder import StoreBuilder
-from tidegate.topology.node import Node
+from tidegate.topology.node import Node, NodeKind
 
 
-class StoreHost(Protocol):
-    """What an aggregate needs of its task."""
-
-    @property
-    def null_values(self) -> NullValues: ...
-
-    def store(self, builder: StoreBuilder[Any]) -> Any: ...
-
-
-def aggregate(node: Node, host: StoreHost, *, wants_old: bool) -> Callable[[Columns], Columns]:
-    """The step. `wants_old`: whether those behind it look at the values that changes replace."""
+def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
+    node = batch_node.node
+    wants_old = batch_node.behind != (NodeKind.TABLE_SINK,)  # whether a step looks at what changes replace
     builder, step = node.stores[0], aggregation(node)
     kept = KeptRows(builder, host.store(builder))
     counting = node.options["built_in"] == "count"

@@ -1,40 +1,24 @@
-"""The same steps over whole columns: many records at once, with the same results as one by one.
+"""Operators over whole columns: many records at once, with the same results as one by one.
 
-Only for chains without a fork whose state is built-in aggregation: there the order of effects is the order
-of records, whichever way one walks. A batch that fails leaves nothing behind and is run again record by
-record, so that policies meet the record that failed and no other.
+A batch that fails leaves nothing behind and is run again record by record, so that policies meet the record
+that failed and no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from tidegate.errors import StateError
-from tidegate.runtime.batches.aggregate import aggregate
 from tidegate.runtime.batches.columns import Changes, Columns, Keys
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.immutable import PLAIN_TYPES, unchangeable
 from tidegate.state.builder import StoreBuilder
-from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.node import INTERNAL, Node, NodeKind
-
-KINDS = (
-    NodeKind.MAP,
-    NodeKind.FLAT_MAP,
-    NodeKind.FILTER,
-    NodeKind.SELECT_KEY,
-    NodeKind.AGGREGATE,
-    NodeKind.TABLE_MAP,
-    NodeKind.TABLE_FILTER,
-    NodeKind.SINK,
-    NodeKind.TABLE_SINK,
-    NodeKind.REPARTITION,
-)
+from tidegate.topology.node import Node, NodeKind
 
 Step = Callable[[Columns], Columns]
 
@@ -50,41 +34,26 @@ class BatchHost(Protocol):
     def emit_columns(self, node: Node, columns: Columns) -> None: ...
 
 
-def batch_steps(topology: Topology, subtopology: Subtopology, host: BatchHost) -> list[Step] | None:
-    """The steps from the only input to the only end, or None if the subtopology is of another shape."""
-    if len(subtopology.inputs) != 1:
-        return None
-    node = topology.nodes[subtopology.inputs[0]]
-    if node.kind not in (NodeKind.SOURCE, NodeKind.REPARTITION, NodeKind.FRAME, NodeKind.ADMITTED):
-        return None
-    steps: list[Step] = []
-    while children := topology.children(node.id):
-        if len(children) != 1 or children[0].kind not in KINDS or len(children[0].parents) != 1:
-            return None
-        node = children[0]
-        if any(store.capacity is not None for store in node.stores):
-            return None  # which key it forgets depends on the order of single reads and writes
-        steps.append(_step(node, host, topology.children(node.id)))
-        if node.kind in INTERNAL:
-            break
-    return steps
+BatchMaker: TypeAlias = "Callable[[BatchNode, BatchHost], Step]"
+"""Makes what a node does with a batch."""
 
 
-def _step(node: Node, host: BatchHost, behind: list[Node]) -> Step:
-    if node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK, NodeKind.REPARTITION):
-        return _emit(node, host)
-    if node.kind is NodeKind.AGGREGATE:
-        return aggregate(node, host, wants_old=[child.kind for child in behind] != [NodeKind.TABLE_SINK])
-    function = node.functions["function"]
-    makers: dict[NodeKind, Callable[[Callable[..., Any]], Step]] = {
-        NodeKind.MAP: _map,
-        NodeKind.FLAT_MAP: _flat_map,
-        NodeKind.FILTER: _filter,
-        NodeKind.SELECT_KEY: _select_key,
-        NodeKind.TABLE_MAP: _table_map,
-        NodeKind.TABLE_FILTER: _table_filter,
-    }
-    return makers[node.kind](function)
+@dataclass(frozen=True, slots=True)
+class BatchNode:
+    """A node of a chain that runs over whole batches."""
+
+    node: Node
+    make: BatchMaker
+    behind: tuple[NodeKind, ...]
+    """The kinds of its children."""
+
+    def step(self, host: BatchHost) -> Step:
+        return self.make(self, host)
+
+
+def _of_function(make: Callable[[Callable[..., Any]], Step]) -> BatchMaker:
+    """The maker of a step that has one function of the user and needs nothing else."""
+    return lambda batch_node, _: make(batch_node.node.functions["function"])
 
 
 class OneObjectForMany(Exception):  # noqa: N818 - no failure: the batch is run record by record
@@ -104,11 +73,13 @@ def _each_its_own(values: list[Any]) -> list[Any]:
     return values
 
 
-def _map(function: Callable[..., Any]) -> Step:
+@_of_function
+def map_values(function: Callable[..., Any]) -> Step:
     return lambda columns: columns.with_values(_each_its_own([function(value) for value in columns.listed()]))
 
 
-def _flat_map(function: Callable[..., Any]) -> Step:
+@_of_function
+def flat_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         made = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
         values = _each_its_own([value for _, value in made])
@@ -117,7 +88,8 @@ def _flat_map(function: Callable[..., Any]) -> Step:
     return step
 
 
-def _filter(function: Callable[..., Any]) -> Step:
+@_of_function
+def filter_values(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         kept = [(index, value) for index, value in enumerate(columns.listed()) if function(value)]
         return columns.take([index for index, _ in kept], [value for _, value in kept])
@@ -125,7 +97,8 @@ def _filter(function: Callable[..., Any]) -> Step:
     return step
 
 
-def _select_key(function: Callable[..., Any]) -> Step:
+@_of_function
+def select_key(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         keys = _each_its_own([function(value) for value in columns.listed()])
         return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
@@ -133,7 +106,8 @@ def _select_key(function: Callable[..., Any]) -> Step:
     return step
 
 
-def _table_map(function: Callable[..., Any]) -> Step:
+@_of_function
+def table_map(function: Callable[..., Any]) -> Step:
     def one(value: Any) -> Any:
         return None if value is None else function(value)
 
@@ -145,7 +119,8 @@ def _table_map(function: Callable[..., Any]) -> Step:
     return step
 
 
-def _table_filter(function: Callable[..., Any]) -> Step:
+@_of_function
+def table_filter(function: Callable[..., Any]) -> Step:
     def one(value: Any) -> Any:
         return value if value is not None and function(value) else None
 
@@ -157,7 +132,9 @@ def _table_filter(function: Callable[..., Any]) -> Step:
     return step
 
 
-def _emit(node: Node, host: BatchHost) -> Step:
+def emit(batch_node: BatchNode, host: BatchHost) -> Step:
+    node = batch_node.node
+
     def step(columns: Columns) -> Columns:
         changes = columns.values
         if isinstance(changes, Changes):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.records import APPEND_SCHEMA, Headers, header_column, own_headers, raw_records
-from tidegate.runtime.batches.batch_steps import Step, batch_steps
+from tidegate.runtime.batches.batch_steps import BatchNode
 from tidegate.runtime.batches.columns import Columns
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
@@ -21,13 +21,15 @@ from tidegate.runtime.output.origin import (
     our_headers,
     place_column,
 )
-from tidegate.runtime.output.outputs import Outputs, Target
+from tidegate.runtime.output.sender import Sender
 from tidegate.serde.columns import encode_all, encode_ints
 from tidegate.serde.plain import PLAIN
 from tidegate.state.builder import StoreBuilder
-from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
+
+Stores = Callable[[StoreBuilder[Any]], Any]
+"""Returns the open store of a builder."""
 
 
 class BatchSource(Protocol):
@@ -39,77 +41,52 @@ class BatchSource(Protocol):
     def columns(self, batch: pa.RecordBatch) -> Columns: ...
 
 
-class Host(Protocol):
-    """What the path needs of its task."""
-
-    @property
-    def null_values(self) -> NullValues: ...
-
-    def store(self, builder: StoreBuilder[Any]) -> Any: ...
-
-    def writes_to(self, node: Node) -> tuple[Target, tuple[str, bytes]] | None:
-        """Where a node's records go, and the header that says whose they are; None if nowhere."""
-        ...
-
-    def take_numbers(self, count: int) -> int:
-        """The first of so many running numbers for outputs."""
-        ...
-
-
 class WholeBatches:
     """Runs the only chain of a task over batches of its only source."""
 
-    def __init__(self, source: BatchSource, host: Host, outputs: Outputs, task: str) -> None:
+    def __init__(
+        self, source: BatchSource, chain: Sequence[BatchNode], sender: Sender, stores: Stores
+    ) -> None:
         self._source = source
-        self._host = host
-        self._outputs = outputs
-        self._task = task
-        self._steps: list[Step] = []
-        self._encoders: dict[int, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
-        self._batch: BatchInWork | None = None
-        self._now = 0
-
-    @classmethod
-    def of(
-        cls,
-        topology: Topology,
-        subtopology: Subtopology,
-        source: BatchSource,
-        host: Host,
-        outputs: Outputs,
-        task: str,
-    ) -> WholeBatches | None:
-        """The path, if the subtopology has the shape for it."""
-        made = cls(source, host, outputs, task)
-        steps = batch_steps(topology, subtopology, made)
-        if steps is None:
-            return None
-        made._steps = steps
-        return made
+        self._output = BatchOutput(sender, stores)
+        self._steps = [node.step(self._output) for node in chain]
 
     def run(self, partition: TopicPartition, batch: pa.RecordBatch, before: int, now: int) -> tuple[int, int]:
         """All records through all steps. The stream time of the source partition, `before` until now, and
         the timestamp of the last record. Raises whatever a step raises; the caller takes all of it back."""
         columns = self._source.columns(batch)
         internal = self._source.internal
-        self._batch = BatchInWork(partition, batch, columns.timestamps, before, internal=internal)
-        self._now = now
+        work = BatchInWork(partition, batch, columns.timestamps, before, internal=internal)
+        self._output.begin(work, now)
         for step in self._steps:
             columns = step(columns)
-        return self._batch.stream_times[-1].as_py(), self._batch.timestamps[-1].as_py()
+        return work.stream_times[-1].as_py(), work.timestamps[-1].as_py()
 
-    # --- what the steps see (BatchHost) ---------------------------------------------------------------
+
+class BatchOutput:
+    """Takes what batch steps send. The host of batch steps."""
+
+    def __init__(self, sender: Sender, stores: Stores) -> None:
+        self._sender = sender
+        self._stores = stores
+        self._encoders: dict[int, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+        self._batch: BatchInWork | None = None
+        self._now = 0
+
+    def begin(self, batch: BatchInWork, now: int) -> None:
+        """From here on outputs come from this batch."""
+        self._batch, self._now = batch, now
 
     @property
     def null_values(self) -> NullValues:
-        return self._host.null_values
+        return self._sender.null_values
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
-        return self._host.store(builder)
+        return self._stores(builder)
 
     def emit_columns(self, node: Node, columns: Columns) -> None:
         """Many records to a sink or an internal topic, with the headers that each would have alone."""
-        found = self._host.writes_to(node)
+        found = self._sender.writes_to(node)
         batch = self._batch
         if found is None or batch is None:
             return
@@ -123,13 +100,13 @@ class WholeBatches:
             value_column = encode_ints(values)
         else:
             value_column = encode_all(values, encode_value)
-        origins = batch.origins(columns, self._task, self._host.take_numbers(len(columns)))
+        origins = batch.origins(columns, self._sender.name, self._sender.take_numbers(len(columns)))
         headers = batch.headers(columns, (owner_name, owner), origins)
         key_column = pa.array(keys, pa.binary()).take(columns.keys.numbers)
         made = pa.RecordBatch.from_arrays(
             [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
         )
-        self._outputs.add_batch(target, keys, columns.keys.numbers, made, self._now)
+        self._sender.outputs.add_batch(target, keys, columns.keys.numbers, made, self._now)
 
 
 class BatchInWork:

@@ -44,6 +44,14 @@ class Chain(Protocol):
         """The same, asked for from now on."""
         ...
 
+    def gate(self, node: Node) -> Handler:
+        """What a gate does with an event."""
+        ...
+
+    def self_join(self, node: Node, make: Callable[[], Callable[[int], Handler]]) -> Callable[[int], Handler]:
+        """The handlers of a join of a table with itself, by parent: made once, since its sides share them."""
+        ...
+
     def add_step(self, step: Any, context: StepContext) -> None: ...
 
 

@@ -9,7 +9,7 @@ from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows, made_by, wants_old
 from tidegate.runtime.operators.replaced import Replaced
-from tidegate.runtime.operators.self_join import self_join
+from tidegate.runtime.operators.self_join import self_join, shared_stores
 from tidegate.runtime.operators.step import Chain, Getter, R, changed, needed
 from tidegate.topology.node import Node, NodeKind
 
@@ -50,6 +50,13 @@ def table_filter(chain: Chain, node: Node) -> Handler:
 
 
 def table_join(chain: Chain, node: Node, parent: int) -> Handler:
+    shared = shared_stores(chain.topology.nodes, node)
+    if not shared:
+        return _join_of_two(chain, node, parent)
+    return chain.self_join(node, lambda: _self_join(chain, node, sorted(shared)))(parent)
+
+
+def _join_of_two(chain: Chain, node: Node, parent: int) -> Handler:
     left_node, right_node = (chain.topology.nodes[number] for number in node.parents)
     forward, join = chain.forward(node), _joined(node)
     from_left = parent == node.parents[0]
@@ -98,7 +105,7 @@ def table_aggregate(chain: Chain, node: Node) -> Handler:
     return handle
 
 
-def table_self_join(chain: Chain, node: Node, shared: list[str]) -> Callable[[int], Handler]:
+def _self_join(chain: Chain, node: Node, shared: list[str]) -> Callable[[int], Handler]:
     cells = [chain.watched(store) for store in shared]
     left, right = (
         (chain.getter(side, before=True), chain.getter(side))
@@ -108,7 +115,7 @@ def table_self_join(chain: Chain, node: Node, shared: list[str]) -> Callable[[in
         (left, right),
         _joined(node),
         cells,
-        lambda parent: table_join(chain, node, parent),
+        lambda parent: _join_of_two(chain, node, parent),
         chain.forward(node),
     )
 

@@ -23,11 +23,12 @@ from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.batches.whole_batches import WholeBatches
 from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.on_error import Place, by_the_record, in_user_code, policy_of, translated_errors
-from tidegate.runtime.operators.chain import TaskChain
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import NOWHERE, Sender
 from tidegate.runtime.output.time_only import any_time_only, is_time_only
 from tidegate.runtime.run_context import RunContext
+from tidegate.runtime.task.batch_chain import batch_chain
+from tidegate.runtime.task.chain import TaskChain
 from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.task.source import Source
 from tidegate.runtime.task.source_positions import SourcePositions
@@ -116,9 +117,8 @@ class StreamTask:
 
     def _build(self) -> None:
         """The steps as functions, and what they begin with."""
-        sender = self._sender
-        chain = TaskChain(self._setting.topology, self._subtopology, self, self.gates)
-        nodes = self._setting.topology.nodes
+        topology, sender = self._setting.topology, self._sender
+        chain, nodes = TaskChain(topology, self._subtopology, self, self.gates), topology.nodes
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
             self._sources[self._setting.topic_of(nodes[node])] = Source(
@@ -126,14 +126,14 @@ class StreamTask:
                 handler,
                 self._setting.on_error,
                 inner_policies=inner,
-                raw=feeds_gates_only(self._setting.topology, nodes[node]),
+                raw=feeds_gates_only(topology, nodes[node]),
             )
         self._chain = chain
         if self._setting.batches and len(self._sources) == 1:
             [source] = self._sources.values()
-            self._whole = WholeBatches.of(
-                self._setting.topology, self._subtopology, source, self, sender.outputs, sender.name
-            )
+            whole = batch_chain(topology, self._subtopology)
+            if whole is not None:
+                self._whole = WholeBatches(source, whole, sender, self.store)
             if source.raw and len(self.gates.all) == 1:
                 self._whole = GateBatches(self.gates.all[0], sender)
         try:

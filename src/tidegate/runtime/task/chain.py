@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from tidegate.gate.task_gates import TaskGates
-from tidegate.runtime.operators import sinks
-from tidegate.runtime.operators import stateful as stateful_steps
-from tidegate.runtime.operators import stateless as stateless_steps
-from tidegate.runtime.operators import tables as table_steps
+from tidegate.runtime.operators import tables
 from tidegate.runtime.operators.context import Handler, Host, StepContext
 from tidegate.runtime.operators.replaced import Replaced
-from tidegate.runtime.operators.self_join import shared_stores
 from tidegate.runtime.operators.step import Getter, R
+from tidegate.runtime.task.operator_table import OPERATORS
 from tidegate.topology.graph import Subtopology, Topology
-from tidegate.topology.node import COMMANDS, INTERNAL, Node, NodeKind
-
-Maker = Callable[["TaskChain", Node], Handler]
-
-MAKERS: Mapping[NodeKind, Maker] = {
-    NodeKind.MAP: stateless_steps.map_values,
-    NodeKind.MAP_RECORDS: stateless_steps.map_records,
-    NodeKind.FLAT_MAP: stateless_steps.flat_map,
-    NodeKind.FILTER: stateless_steps.filter_values,
-    NodeKind.SELECT_KEY: stateless_steps.select_key,
-    NodeKind.PEEK: stateless_steps.peek,
-    NodeKind.MERGE: lambda chain, node: chain.forward(node),
-    NodeKind.BRANCH: stateless_steps.branch,
-    NodeKind.MAP_BATCHES: stateless_steps.map_batches,
-    NodeKind.AGGREGATE: stateful_steps.aggregate,
-    NodeKind.PROCESS: stateful_steps.process,
-    NodeKind.TABLE_MAP: table_steps.table_map,
-    NodeKind.TABLE_FILTER: table_steps.table_filter,
-    NodeKind.TABLE_AGGREGATE: table_steps.table_aggregate,
-    NodeKind.SINK: sinks.sink,
-    NodeKind.TABLE_SINK: sinks.table_sink,
-}
+from tidegate.topology.node import Node
 
 
 class TaskChain:
@@ -51,16 +27,18 @@ class TaskChain:
         self._replaced: dict[str, Replaced] = {}
         self._self_joins: dict[int, Callable[[int], Handler]] = {}
         read = (topology.nodes[node] for node in subtopology.inputs)
-        self.inputs = {node.id: self._input(node) for node in read if node.kind not in COMMANDS}
+        self.inputs = {
+            node.id: make(self, node) for node in read if (make := OPERATORS[node.kind].source) is not None
+        }
 
     def init(self) -> None:
-        """Tell the steps that are classes that they begin."""
+        """Call `init` of the steps that are classes."""
         for step, context in self._steps:
             if hasattr(step, "init"):
                 step.init(context)
 
     def close(self) -> None:
-        """Tell them that they end."""
+        """Call their `close`."""
         for step, context in self._steps:
             context.close()
             if hasattr(step, "close"):
@@ -89,7 +67,7 @@ class TaskChain:
         return handler
 
     def getter(self, node: Node, *, before: bool = False) -> Getter:
-        return table_steps.getter_of(self, node, before=before)
+        return tables.getter_of(self, node, before=before)
 
     def replaced(self, store: str) -> Replaced | None:
         return self._replaced.get(store)
@@ -97,24 +75,17 @@ class TaskChain:
     def watched(self, store: str) -> Replaced:
         return self._replaced.setdefault(store, Replaced())
 
-    def _input(self, node: Node) -> Handler:
-        return table_steps.table(self, node) if node.kind is NodeKind.TABLE else self.forward(node)
+    def gate(self, node: Node) -> Handler:
+        return self._gates.handler(node)
+
+    def self_join(self, node: Node, make: Callable[[], Callable[[int], Handler]]) -> Callable[[int], Handler]:
+        if node.id not in self._self_joins:
+            self._self_joins[node.id] = make()
+        return self._self_joins[node.id]
 
     def _made(self, node: Node, parent: int) -> Handler:
-        if node.kind in INTERNAL:
-            return sinks.internal_sink(self, node)
-        if node.kind is NodeKind.GATE:
-            return self._gates.handler(node)
-        if node.kind is NodeKind.JOIN:
-            return stateful_steps.join(self, node, parent)
-        if node.kind is NodeKind.TABLE_JOIN:
-            return self._table_join(node, parent)
-        return MAKERS[node.kind](self, node)
-
-    def _table_join(self, node: Node, parent: int) -> Handler:
-        shared = shared_stores(self.topology.nodes, node)
-        if not shared:
-            return table_steps.table_join(self, node, parent)
-        if node.id not in self._self_joins:
-            self._self_joins[node.id] = table_steps.table_self_join(self, node, sorted(shared))
-        return self._self_joins[node.id](parent)
+        operator = OPERATORS[node.kind]
+        if operator.join is not None:
+            return operator.join(self, node, parent)
+        assert operator.step is not None, node.label  # noqa: S101 - the dsl puts nothing else behind a node
+        return operator.step(self, node)
