@@ -58,6 +58,7 @@ def test_a_terminal_shows_slots_with_rates_lag_and_restores() -> None:
     assert "silent 6 s" in said
     assert "━" in said, "a bar for what is restored"
     assert "[over-budget] state needs more  Do: give it more room" in said
+    assert "slot 0: attempt 1 runs on worker-1, process 1" in said
     assert said.strip().endswith("orders: stopped; 0 records, 0 restarts of slots")
 
 
@@ -65,6 +66,11 @@ def test_elsewhere_a_line_tells_each_change() -> None:
     done = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == [
         "orders: starting, 0 slots",
+        "orders: slot 0: attempt 1 runs on worker-1, process 1",
+        "orders: slot 1: attempt 1 runs on worker-2, process 1",
+        "orders: slot 0: 3 records were skipped, 3 since its job began",
+        "orders: slot 1: 3 records were skipped, 3 since its job began",
+        "orders: restoring: 250 of 1,000 changelog records",
         "orders: running, 2 slots",
         "orders: [over-budget] state needs more  Do: give it more room",
         "orders: stopped; 0 records, 0 restarts of slots",

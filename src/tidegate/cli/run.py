@@ -104,8 +104,11 @@ def _run(
             app, config.app or "", session, config, slots=slots, until_caught_up=until_caught_up
         )
         with _stopping_on_signals(running), view:
-            while not running.wait(REFRESH_SECONDS):
-                view.show(running.state.value, running.view)
+            try:
+                while not running.wait(REFRESH_SECONDS):
+                    view.show(running.state.value, running.view)
+            finally:
+                view.show_events(running.view)
         view.ended(running.state.value, running.view)
         if json:
             say_json({"app": app.id, "state": running.state.value, "records": running.view.records})

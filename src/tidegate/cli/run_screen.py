@@ -1,4 +1,4 @@
-"""The live view of a running app: restores with a bar, then rates and lag of each slot."""
+"""What `tidegate run` shows: what happens, line by line, and on a terminal a table of the slots below it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.output import note, say_json
+from tidegate.cli.output import say_json
+from tidegate.cli.run_events import RunEvents
+from tidegate.text.render import printable
 
 if TYPE_CHECKING:
     from tidegate.runtime.driver.slot_overview import SlotOverview
@@ -20,7 +22,8 @@ WAITING = "waiting for the log"
 
 
 class RunScreen:
-    """On a terminal a table that renews itself; else, and with --json, a line when the state changes."""
+    """A line for each thing that happens, and for each change of the state; on a terminal a table that renews
+    itself shows the state. With --json each line is an object on stdout."""
 
     def __init__(self, app: str, *, json: bool) -> None:
         self._app = app
@@ -28,7 +31,7 @@ class RunScreen:
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._state = ""
-        self._warned = 0
+        self._events = RunEvents(app)
 
     def __enter__(self) -> RunScreen:
         if self._terminal:
@@ -41,24 +44,28 @@ class RunScreen:
         if self._terminal:
             self._live.stop()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, style: str = "dim") -> None:
+        """One line for people, above the table."""
         if not self._json:
-            note(f"{self._app}: {text}")
+            self._console.print(Text(printable(f"{self._app}: {text}"), style), soft_wrap=True)
 
     def show(self, state: str, view: SlotOverview) -> None:
-        for warning in list(view.warnings)[self._warned :]:
-            self._warned += 1
-            self.say(f"[{warning.code}] {warning.message}  Do: {warning.hint}")
-        trouble = view.log_trouble
-        if trouble is not None:
-            if self._state != WAITING:
-                self.say(f"[{trouble.code}] {trouble.message}  Do: {trouble.hint}")
-            state = WAITING
+        """The run as it is now, and what happened since the last call."""
+        self.show_events(view)
+        state = state if view.log_trouble is None else WAITING
         if self._terminal:
             self._live.update(self._table(state, view), refresh=True)
         elif state != self._state:
             self._tell(state, view)
         self._state = state
+
+    def show_events(self, view: SlotOverview) -> None:
+        """What happened since the last call."""
+        for line in self._events.new(view):
+            if self._json:
+                say_json({"app": self._app, "event": line.event, **line.fields})
+            else:
+                self.say(line.text, line.style)
 
     def ended(self, state: str, view: SlotOverview) -> None:
         self.say(f"{state}; {view.records:,} records, {view.restarts} restarts of slots")
@@ -71,7 +78,7 @@ class RunScreen:
         if self._json:
             say_json({"app": self._app, "state": state, "slots": len(view.landings)})
         else:
-            note(f"{self._app}: {state}, {len(view.landings)} slots")
+            self.say(f"{state}, {len(view.landings)} slots")
 
     def _table(self, state: str, view: SlotOverview) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -83,7 +90,7 @@ class RunScreen:
             cells = [str(slot), landing.host]
             silent = view.silent_seconds(slot)
             if silent is not None:
-                cells.append(f"silent {silent:.0f} s")  # its last numbers are no news: see `tidegate lag`
+                cells.append(f"silent {silent:.0f} s")  # its last numbers are no news
             elif numbers is not None:
                 wanted, done = wanted + numbers.to_restore, done + numbers.restored
                 cells += [
@@ -98,6 +105,4 @@ class RunScreen:
         if wanted > done:
             parts.insert(1, Text(f"restoring {done:,} of {wanted:,}"))
             parts.insert(2, ProgressBar(total=wanted, completed=done, width=40))
-        for _, failure in list(view.failures)[-2:]:
-            parts.append(Text(f"slot {failure.slot}: [{failure.code}] {failure.message}", "red"))
         return Group(*parts)

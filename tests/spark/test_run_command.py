@@ -1,0 +1,89 @@
+"""`tidegate run` as a process of its own: what a user sees of it when a worker is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.waiting import HANG_SECONDS, wait_for
+
+APP = """
+from tidegate import App, TableTopic, Topic
+
+LINES, COUNTS = Topic("lines", str), TableTopic("counts", int)
+app = App("shop")
+
+
+def checked(line: str) -> str:
+    if line == "bad":
+        raise ValueError("a bad line")
+    return line
+
+
+app.stream(LINES, on_error="dead-letter").map(checked).count("seen").to(COUNTS)
+"""
+
+
+def tidegate(folder: Path, *arguments: str) -> Any:
+    """A command that prints JSON."""
+    command = [sys.executable, "-m", "tidegate", *arguments, "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """`tidegate run`, and the lines that it has printed so far on stderr."""
+    lines: list[str] = []
+    command = [sys.executable, "-m", "tidegate", "run", *arguments]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        reader = threading.Thread(target=lines.extend, args=(process.stderr,))
+        reader.start()
+        try:
+            yield process, lines
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            process.wait(HANG_SECONDS)
+            reader.join()
+
+
+def printed(lines: list[str], pattern: str) -> re.Match[str]:
+    """Wait for a line."""
+    wait_for(lambda: any(re.search(pattern, line) for line in lines))
+    return next(found for line in lines if (found := re.search(pattern, line)))
+
+
+@pytest.mark.slow
+def test_a_killed_worker_and_dead_letters_are_lines_and_status_shows_both(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(APP)
+    tidegate(tmp_path, "topics", "create", "lines", "--partitions", "1")
+    with running(tmp_path, "shop:app", "--slots", "1") as (process, lines):
+        first = printed(lines, r"shop: slot 0: attempt 1 runs on \S+, process (\d+)")
+        tidegate(tmp_path, "topics", "send", "lines", "ada", "bad")
+        printed(lines, r"shop: slot 0: 1 record went to shop-dead-letters, 1 since its job began")
+        assert tidegate(tmp_path, "status", "shop")["state"] == "running"
+        os.kill(int(first[1]), signal.SIGKILL)
+        printed(
+            lines, r"shop: slot 0: attempt 1 ended without a report, its worker was killed .*\[slot-lost\]"
+        )
+        printed(lines, r"shop: slot 0: attempt 2 runs on")
+        wait_for(lambda: tidegate(tmp_path, "status", "shop")["state"] == "running", every=0.5)
+        found = tidegate(tmp_path, "status", "shop")
+        assert (found["restarts"], found["last_failure"]["code"]) == (1, "slot-lost")
+        assert found["dead_letters"]["records"] == 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(HANG_SECONDS) == 0
+    assert tidegate(tmp_path, "status", "shop")["state"] == "stopped"
+    assert len([line for line in lines if "[slot-lost]" in line]) == 1, lines
