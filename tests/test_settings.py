@@ -164,7 +164,7 @@ def test_another_setting_makes_another_app() -> None:
         first.run()
         with (
             Driver(app_with(Config(min_cents=1)), log=first.log, clock=first.clock) as second,
-            pytest.raises(TidegateError, match="settings"),
+            pytest.raises(TidegateError, match='setting "min_cents" changed'),
         ):
             second.run()
 

@@ -25,7 +25,7 @@ from tidegate.gate.query import GateQuery
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
 
-LONGEST_SECONDS = 20
+LONGEST_SECONDS = 60
 ODD = [
     "",
     "nan",
@@ -129,7 +129,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("path", COMMANDS)
 def test_whatever_a_command_is_given_it_answers_with_a_code_and_a_hint(
     folder: Path, monkeypatch: pytest.MonkeyPatch, path: str

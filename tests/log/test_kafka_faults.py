@@ -232,10 +232,10 @@ class TestCommit:
         self, cluster: MockCluster, open_writer: OpenWriter
     ) -> None:
         """The broker may have committed before another writer came."""
-        writer = open_writer(**{"transaction.timeout.ms": 10_000})
+        writer = open_writer(**{"transaction.timeout.ms": 60_000})
         writer.append(TOPIC, rows(3))
         writer.flush([TOPIC])
-        unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 3
+        unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 6  # tried again for longer than one call waits
         cluster.answer(END_TRANSACTION, *unanswered, *[KafkaError.INVALID_PRODUCER_EPOCH] * 500)
         error = refused(writer.commit)
         assert error.code == "commit-unknown"
