@@ -1,4 +1,4 @@
-"""Answers as JSON, by msgspec."""
+"""Responses as JSON, encoded by msgspec."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 
 class Answer(Response):
-    """Any value that msgspec knows."""
+    """A response with any value that msgspec can encode."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """One line: whoever reads it in a terminal finds the prompt below it."""
+        """One line with a newline, so that a terminal shows its prompt on the next line."""
         return msgspec.json.encode(content) + b"\n"

@@ -23,8 +23,8 @@ ROUTERS = (gates.router, commands.router, stores.router, topics.router, apps.rou
 
 
 def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
-    """One server's application. FastAPI's own pages are off: they would be open, and load scripts from
-    elsewhere."""
+    """Build the application of one server. FastAPI's own pages are off: they would be public and load scripts
+    from other hosts."""
     app = FastAPI(
         title="tidegate",
         version=version("tidegate"),
@@ -38,7 +38,7 @@ def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
     for router in ROUTERS:
         for route in router.routes:
             assert isinstance(route, APIRoute)  # noqa: S101 - made by our own routers
-            # One by one: the guard looks at them, and FastAPI keeps what it includes to itself.
+            # One by one, because the guard must see each route.
             app.add_api_route(
                 route.path, route.endpoint, methods=list(route.methods or []), tags=[*router.tags]
             )
@@ -71,7 +71,9 @@ async def _bad_request(_: Request, error: Exception) -> Response:
 async def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     if error.status_code == 405:
-        return told(RequestError("method-not-allowed", "this method does nothing here", "see /openapi.json"))
+        return told(
+            RequestError("method-not-allowed", "this path does not support this method", "see /openapi.json")
+        )
     if error.status_code == 404:
         return told(RequestError("no-such-path", "there is nothing at this path", "see /openapi.json"))
     return told(RequestError("bad-request", str(error.detail)[:200], "see /openapi.json"))

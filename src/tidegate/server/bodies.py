@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON, small, and strict. What one parser takes and another does not is refused."""
+"""Request bodies: JSON, small, and strict. What parsers read differently is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, if it is not too large and does not take too long."""
+    """Read the whole body; raises if it is too large or takes too long."""
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > LARGEST:
         raise _too_large()
@@ -34,12 +34,12 @@ async def read_body(request: Request) -> bytes:
     except TimeoutError:
         raise RequestError("slow-body", f"the body took more than {SECONDS:g} s", "send it at once") from None
     except ClientDisconnect:
-        raise RequestError("slow-body", "the body did not come to its end", "send it whole") from None
+        raise RequestError("slow-body", "the body ended early", "send it whole") from None
     return b"".join(parts)
 
 
 def parsed(request: Request, body: bytes, kind: type[T]) -> T:
-    """The body as what a route takes; no body at all is an empty object."""
+    """Decode the body as the type of a route; an empty body is an empty object."""
     if not body:
         return msgspec.convert({}, kind)
     said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -58,12 +58,12 @@ def parsed(request: Request, body: bytes, kind: type[T]) -> T:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("an object has the same name twice")
     return found
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _check(value: Any, depth: int) -> None:
@@ -72,7 +72,7 @@ def _check(value: Any, depth: int) -> None:
     match value:
         case str():
             if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
-                raise ValueError("a text holds what no text can: NUL, or half a character")
+                raise ValueError("a string holds NUL or half of a surrogate pair")
         case dict():
             for name, part in value.items():
                 _check(name, depth)
@@ -88,5 +88,5 @@ def _too_large() -> RequestError:
 
 def _bad(why: str) -> RequestError:
     return RequestError(
-        "bad-body", f"the body cannot be used: {why}", "docs/server.md has what each call takes"
+        "bad-body", f"the body cannot be used: {why}", "docs/server.md shows the body of each call"
     )

@@ -1,4 +1,4 @@
-"""The one shape in which the server tells that something is wrong, and which status goes with it."""
+"""The one JSON shape of errors, and the HTTP status of each."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ STATUS = {
 
 
 class RequestError(TidegateError):
-    """A request that cannot be answered as it is."""
+    """A request that cannot be answered."""
 
 
 def status_of(error: TidegateError) -> int:
-    """By code where that says more than the kind of error."""
+    """The status by error code, where that is more precise than the class of the error."""
     if error.code in STATUS:
         return STATUS[error.code]
     if error.retryable:
@@ -54,7 +54,7 @@ def _about_input(error: TidegateError) -> bool:
 
 
 def told(error: TidegateError) -> Response:
-    """The answer. What is our own fault is logged under the same id."""
+    """The response. Errors of the server's own are logged under the same id."""
     status, number = status_of(error), uuid.uuid4().hex
     if status >= 500:
         log.error("error %s: %s", number, error)
@@ -70,13 +70,13 @@ def told(error: TidegateError) -> Response:
 
 
 def told_unexpected(error: BaseException) -> Response:
-    """A bug: the answer has its id and nothing of its inside."""
+    """The response to a bug: its id and no details."""
     number = uuid.uuid4().hex
     log.error("error %s", number, exc_info=error)
     shape: dict[str, Any] = {
         "code": "internal",
         "message": "the server failed",
-        "hint": "its log tells more, under this id",
+        "hint": "look for this id in the log of the server",
         "retryable": False,
         "id": number,
     }

@@ -1,9 +1,9 @@
-"""What every request must pass before a route sees it.
+"""The checks that every request passes before a route handles it.
 
-1 its path is taken as it was sent, still encoded: a key may hold any bytes, a slash too; 2 it was meant for
-this server (Host); 3 no page of another site sent it, not even to look; 4 it carries a token, unless
-the route that it finds is for anybody; 5 once it has found its route, `permitted` asks whether the token is
-good for that. A route that says nothing of whom it is for is closed.
+1 its path is used as it was sent, still encoded: a key may hold any bytes, also a slash; 2 it was meant for
+this server (Host); 3 no page of another origin sent it, not even to read; 4 it carries a token, unless its
+route is public; 5 when the route is known, `permitted` checks the scope of the token. A route that does not
+declare its scope is closed.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Whom a route is for."""
+    """The scope that a route requires."""
 
     scope: Scope | None
     """None: anybody."""
     ticket: bool = False
-    """Whether a ticket in the URL opens it, for browsers that can send no header."""
+    """Whether a ticket in the URL is accepted, for browsers, which cannot send headers with a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,16 @@ class Caller:
     name: str
     scope: Scope
     token: str = ""
-    """The hash of the token, to which everything is bound that outlives the request."""
+    """The hash of the token. Whatever outlives the request is bound to it."""
 
 
 def needs(scope: Scope, *, ticket: bool = False) -> Callable[[F], F]:
-    """Opens a route to tokens of a scope."""
+    """Require a token of this scope."""
     return _marked(Needs(scope, ticket))
 
 
 def for_anybody(route: F) -> F:
-    """Opens a route to anybody: it tells nothing that is worth a token."""
+    """Make a route public: it returns nothing confidential."""
     return _marked(Needs(None))(route)
 
 
@@ -77,7 +77,7 @@ def _marked(mark: Needs) -> Callable[[F], F]:
 
 
 def needs_of(route: object) -> Needs | None:
-    """What a route says of itself; None: it is closed."""
+    """The declared scope of a route; None: it is closed."""
     found: Needs | None = getattr(getattr(route, "endpoint", None), "needs", None)
     return found
 
@@ -135,11 +135,13 @@ class Guard:
         elif headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return
         raise RequestError(
-            "cross-site", "a page of another site sent this", "add its origin to origins of [server]"
+            "cross-site",
+            "a page of another origin sent this request",
+            "add its origin to origins of [server]",
         )
 
     def _caller(self, asked: Asked, headers: Headers, route: Needs | None) -> Caller | None:
-        """Who asks; None where that does not matter."""
+        """The caller; None where that does not matter."""
         if route is not None and route.scope is None:
             return None
         caller = self._known(asked, headers, tickets=route is not None and route.ticket)
@@ -162,7 +164,7 @@ class Guard:
 
 
 class _Sending:
-    """Adds to every answer what all have."""
+    """Add the common headers to every response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -187,7 +189,7 @@ def _refused(error: Exception) -> Response:
 
 
 def _check_head(asked: Asked, headers: Headers) -> None:
-    """What others in front of this server might understand in another way, or that is too long."""
+    """Refuse what a proxy might read differently, or what is too long."""
     if "content-length" in headers and "transfer-encoding" in headers:
         raise RequestError("bad-request", "the body has two lengths", "send one of them")
     size = sum(len(name) + len(value) for name, value in headers.raw) + len(asked.get("raw_path") or b"")
@@ -204,10 +206,10 @@ def _path(asked: Asked) -> str:
 
 
 async def permitted(request: Request) -> None:
-    """Step 5, before anything else that a route asks for."""
+    """Step 5, before all other dependencies of a route."""
     said = needs_of(request.scope["route"])
     if said is None:
-        raise RequestError("closed-route", "this route is closed", "it must say whom it is for")
+        raise RequestError("closed-route", "this route is closed", "declare its scope")
     if said.scope is None:
         return
     caller: Caller | None = request.scope["state"][CALLER]
@@ -216,12 +218,14 @@ async def permitted(request: Request) -> None:
     if caller.scope < said.scope:
         wanted = said.scope.name.lower()
         raise RequestError(
-            "not-allowed", f"the token {caller.name!r} is not for that", f"use one for {wanted}"
+            "not-allowed",
+            f"the token {caller.name!r} does not have the scope for this",
+            f"use one for {wanted}",
         )
 
 
 def _route(asked: Asked) -> Needs | None:
-    """What the route says that will answer, if one will."""
+    """The declared scope of the route that will answer, if there is one."""
     routes: Iterable[Any] = asked["app"].router.routes
     for route in routes:
         if isinstance(route, Route) and route.matches(asked)[0] is Match.FULL:

@@ -1,6 +1,7 @@
-"""Calls that are repeated because their answer was lost: with an Idempotency-Key they are done once.
+"""Idempotency keys: a call that is repeated because its response was lost is executed once.
 
-Kept by the server that did them, for a while. A pause that is done twice does no harm: it counts as two.
+Outcomes are kept for a while, by the server that executed the call. Another server executes a repeated pause
+a second time, which is harmless: it is one more status.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ class _Done:
 
 
 class IdempotentCalls:
-    """By the hash of the caller's token, and the key."""
+    """Outcomes by the hash of the caller's token and the key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._done: dict[tuple[str, str], _Done] = {}
 
     def do(self, who: str, key: str | None, asked: bytes, call: Callable[[], Any]) -> Any:
-        """The answer of the call, or the one that it had before."""
+        """The response of the call, or the one of the first time."""
         if key is None:
             return call()
         done = self._of(who, key, hashlib.sha256(asked).digest())
@@ -51,6 +52,6 @@ class IdempotentCalls:
             done = self._done.setdefault((who, key), _Done(asked, now + SECONDS))
             if done.asked != asked:
                 raise RequestError(
-                    "idempotency-mismatch", "another call had this Idempotency-Key", "use a new one"
+                    "idempotency-mismatch", "another call used this Idempotency-Key", "use a new one"
                 )
             return done

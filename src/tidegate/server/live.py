@@ -4,14 +4,14 @@
     event: records
     data: [{"topic": ...}, ...]
 
-A browser hands back nothing but the last id, and any server must know from it where to go on: an id holds the
+A browser sends back only the last id, and any server must be able to continue from it: an id holds the
 positions of all partitions, and is long where there are many. So an event holds as many records as make its
 id a small part of it, and where records come one by one, short events follow each other only as quickly as
 their ids are cheap. A client gets an event whole or not at all: nothing is missed behind its id, and nothing
 comes twice.
 
-A client that is slow is waited for: what it has not read yet lies in the log. When the log has dropped what
-comes next, an event `failure` says so and the stream ends.
+The server waits for a slow client: what it has not read yet stays in the log. When the log has dropped the
+next records, an event `failure` reports it and the stream ends.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ POLL_SECONDS = 0.25
 QUIET_SECONDS = 15.0
 AGAIN_MS = 1000
 HOPELESS_MS = 600_000
-"""A browser asks again by itself, whatever it was told."""
+"""A browser reconnects by itself, whatever the response was."""
 ALLOWED_SECONDS = 5.0
 RECORDS_PER_ID = 8
 """An event is full when its records have so many times the bytes of its id."""
 ID_BYTES_PER_SECOND = 32 << 10
-"""So many bytes of ids a stream of events that are not full may have."""
+"""Bytes of ids per second that a stream of events that are not full may have."""
 SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 1.0
 T = TypeVar("T")
 
 
 class Live:
-    """One stream: a place among the streams, a reader, and where it stands."""
+    """One stream: its slot in the limit of streams, its reader and its position."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Live:
         """Seconds until the next event, after one that was not full."""
 
     async def open(self, client: str) -> None:
-        """Take a place and open the reader: what is wrong is told before the stream begins."""
+        """Count the stream and open its reader, so that errors are raised before the stream begins."""
         with ExitStack() as stack:
             stack.enter_context(self._streams.place(client))
             positions = {partition: Offset(at) for partition, at in self._at.items()}
@@ -85,13 +85,13 @@ class Live:
             self._held = stack.pop_all()
 
     def close(self) -> None:
-        """Let go; the reader as soon as it is not in use."""
+        """Release the stream; the reader is closed as soon as it is not in use."""
         self._held.close()
-        with suppress(RuntimeError):  # the server ends, and its readers are closed with the log
+        with suppress(RuntimeError):  # the server stops, and its readers are closed with the log
             self._streams.readers.submit(self._let_go)
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Until the client leaves or the server ends."""
+        """Run until the client disconnects or the server stops."""
         try:
             yield f"retry: {AGAIN_MS}\n\n".encode()
             quiet_since = asked_at = time.monotonic()
@@ -115,7 +115,7 @@ class Live:
             yield b"retry: %d\nevent: failure\ndata: %b\n\n" % (again, data)
 
     async def _rest(self) -> None:
-        """What comes meanwhile lies in the log, and goes into one event."""
+        """Wait for the next event; records that arrive meanwhile go into one event."""
         seconds, self._rests = self._rests, 0.0
         if seconds > SHORTEST_REST_SECONDS:
             await asyncio.sleep(min(seconds, LONGEST_REST_SECONDS))
@@ -127,7 +127,7 @@ class Live:
                 self._reader = None
 
     def _next(self) -> bytes:
-        """What came, as the text of events."""
+        """Encode the records read as events."""
         with self._reading:
             fetched = [] if self._reader is None else self._reader.poll(POLL_SECONDS)
         rows = ([(part.partition, row) for row in rows_of(part.batch)] for part in fetched)
@@ -157,7 +157,7 @@ class Live:
 
 
 class LiveResponse(StreamingResponse):
-    """The answer that is a stream. However it ends, what it holds is let go."""
+    """The streaming response. It releases its resources however it ends."""
 
     def __init__(self, stream: Live) -> None:
         super().__init__(stream.events(), media_type=MEDIA_TYPE)

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: the lag from the log, what slots published last, and what this server is doing."""
+"""Metrics for Prometheus: lag from the log, the newest numbers of slots, and this server itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Family:
 
 
 def families(apps: Iterable[AppState], now: int) -> list[Family]:
-    """Of all apps; `now` is the wall time."""
+    """The metrics of all apps; `now` is the wall time."""
     slots = _Slots()
     gates = _Gates(now)
     for app in apps:
@@ -37,7 +37,7 @@ def families(apps: Iterable[AppState], now: int) -> list[Family]:
 
 
 def slots_of(app: AppState) -> dict[int, SlotStatus]:
-    """The slots of the plan, and others that published something under an epoch that is not older."""
+    """The slots of the plan, and others that published something under the same or a newer epoch."""
     newest = max(app.plan.epoch, app.seen.newest())
     told = {number for number, one in app.seen.slots.items() if number >= 0 and one.epoch == newest}
     return {number: app.slot(number) for number in sorted({slot.slot for slot in app.plan.slots} | told)}
@@ -61,9 +61,9 @@ def _escaped(text: str) -> str:
 
 _COUNTED = {
     "records": ("records_total", "Records that a slot has processed."),
-    "skipped": ("skipped_total", "Records that were skipped or put aside."),
+    "skipped": ("skipped_total", "Records that were skipped or sent to the dead-letter topic."),
     "null_values": ("null_values_total", "Records without a value that a step ignored."),
-    "dead_letters": ("dead_letters_total", "Records that went to the dead-letter topic."),
+    "dead_letters": ("dead_letters_total", "Records that were sent to the dead-letter topic."),
     "rebuilt": ("rebuilt_stores_total", "Stores that were discarded and rebuilt from their changelog."),
     "emptied": ("emptied_stores_total", "Stores without changelog that were emptied."),
     "gaps": ("store_gaps_total", "Stores without changelog that were kept with a gap."),
@@ -81,7 +81,9 @@ class _Slots:
         }
         self._rate = Family("tidegate_records_per_second", "gauge", "Records that a slot processes now.")
         self._lag = Family(
-            "tidegate_lag_records", "gauge", "Records before the tasks of a slot; slot '': that no slot has."
+            "tidegate_lag_records",
+            "gauge",
+            "Lag of the tasks of a slot in records; slot '': tasks that no slot has.",
         )
         self._tasks = Family("tidegate_tasks", "gauge", "Stream tasks of a slot by state.")
         self._restarts = Family(
@@ -92,10 +94,12 @@ class _Slots:
         self._failures = Family(
             "tidegate_slot_failures_total",
             "counter",
-            "Errors that ended jobs of slots since this server looks.",
+            "Errors that ended jobs of slots since this server started to follow the app.",
         )
         self._warnings = Family(
-            "tidegate_warnings_total", "counter", "Warnings of slots since this server looks."
+            "tidegate_warnings_total",
+            "counter",
+            "Warnings of slots since this server started to follow the app.",
         )
         self.all = [
             *self._counted.values(),
@@ -132,11 +136,11 @@ class _Slots:
 _GATES = {
     "paused": ("paused_keys", "gauge", "Keys with a pause of their own."),
     "held": ("held_events", "gauge", "Events that wait."),
-    "bytes": ("held_bytes", "gauge", "Bytes of the events that wait."),
-    "drained": ("drained_total", "counter", "Events that waited and went out."),
-    "stale": ("stale_commands_total", "counter", "Commands that were too old when they came."),
-    "refused": ("refused_commands_total", "counter", "Commands that nobody can use."),
-    "beyond": ("beyond_max_held_total", "counter", "Events that came when as many waited as should."),
+    "bytes": ("held_bytes", "gauge", "Bytes of held events."),
+    "drained": ("drained_total", "counter", "Held events that were released."),
+    "stale": ("stale_commands_total", "counter", "Commands ignored because they were too old."),
+    "refused": ("refused_commands_total", "counter", "Commands that could not be decoded."),
+    "beyond": ("beyond_max_held_total", "counter", "Events that came when max_held was reached."),
 }
 
 
@@ -147,9 +151,7 @@ class _Gates:
             field: Family(f"tidegate_gate_{name}", kind, told) for field, (name, kind, told) in _GATES.items()
         }
         self._everyone = Family("tidegate_gate_everyone_paused", "gauge", "1 while the whole gate is paused.")
-        self._oldest = Family(
-            "tidegate_gate_oldest_held_seconds", "gauge", "How long the oldest event that waits has done so."
-        )
+        self._oldest = Family("tidegate_gate_oldest_held_seconds", "gauge", "Age of the oldest held event.")
         self.all = [*self._plain.values(), self._everyone, self._oldest]
 
     def take(self, app: str, numbers: dict[int, Numbers]) -> None:

@@ -1,4 +1,4 @@
-"""What routes take from a path and a query, and how they show bytes."""
+"""Parameters of paths and queries, and how bytes are shown in responses."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ T = TypeVar("T")
 Server = Annotated[Serving, Depends(serving)]
 App = Annotated[str | None, Query(description="The app, where several have one of this name.")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many.")]
-After = Annotated[str | None, Query(description="`next` of the page before.")]
+After = Annotated[str | None, Query(description="`next` of the previous page.")]
 KeyType = Annotated[ValueKind | None, Query(description="What the keys are.")]
 ValueType = Annotated[ValueKind | None, Query(alias="type", description="What the values are.")]
 InternalHeaders = Annotated[bool, Query(description="Show the headers that tidegate adds, too.")]
 IdempotencyKey = Annotated[
-    str | None, Header(max_length=200, description="A call that is repeated with it is done once.")
+    str | None, Header(max_length=200, description="A repeated call with the same key is executed once.")
 ]
 
 
 def _at_least(
     at_least: Annotated[
-        str | None, Query(description="`position` of an answer: wait until it is seen.")
+        str | None, Query(description="`position` of an earlier response: wait until it is reached.")
     ] = None,
 ) -> dict[TopicPartition, Offset]:
     return position_from_text(at_least or "")
@@ -83,7 +83,7 @@ TopicName = Annotated[str, Depends(topic_name)]
 
 
 async def no_other_queries(request: Request) -> None:
-    """A misspelt query that is ignored is found weeks later."""
+    """Refuse unknown query parameters: a misspelt one would be ignored silently."""
     route = request.scope["route"]
     if isinstance(route, APIRoute):
         known = _queries(route.dependant) | {"ticket"}
@@ -91,13 +91,13 @@ async def no_other_queries(request: Request) -> None:
             if name not in known:
                 raise RequestError(
                     "unknown-query",
-                    f"there is no query {name[:40]!r} here",
+                    f"this path has no query parameter {name[:40]!r}",
                     f"there is: {', '.join(sorted(known))}",
                 )
 
 
 def _queries(of: Dependant) -> set[str]:
-    """The names of all queries that a route takes, by itself or through what it depends on."""
+    """The names of all query parameters of a route and its dependencies."""
     return {one.alias for one in of.query_params}.union(*(_queries(other) for other in of.dependencies))
 
 
@@ -112,7 +112,7 @@ def shown_key(key: bytes, kind: ValueKind | None) -> Any:
 
 
 def shown(data: bytes | None, kind: ValueKind | None) -> Any:
-    """Bytes as what they were said to be, or as base64 where they are not that."""
+    """Bytes decoded as the requested type, or base64 if that fails."""
     try:
         return as_json(data, kind)
     except SerdeError:
@@ -120,7 +120,7 @@ def shown(data: bytes | None, kind: ValueKind | None) -> Any:
 
 
 def shown_as_declared(data: bytes | None, kind: ValueKind | None) -> Any:
-    """Bytes as an app declared them, or as they look where they are not that."""
+    """Bytes decoded as the app declared them, or by their look if that fails."""
     try:
         return as_json(data, kind)
     except SerdeError:
@@ -133,12 +133,12 @@ def shown_headers(headers: Headers, *, internal: bool = False) -> list[list[Any]
 
 
 def quoted(key: bytes) -> str:
-    """A key as it stands in a path. Dots too: some clients take two of them for the folder above."""
+    """A key as it is written in a path. Dots are escaped too: some clients resolve two of them."""
     return quote(key, safe="").replace(".", "%2E")
 
 
 def within_bytes(rows: Iterable[T], size: Callable[[T], int]) -> list[T]:
-    """As many as an answer can hold, but at least one: a page ends early where rows are large."""
+    """As many rows as a response can hold, but at least one: a page ends early if rows are large."""
     page: list[T] = []
     total = 0
     for row in rows:
@@ -150,7 +150,7 @@ def within_bytes(rows: Iterable[T], size: Callable[[T], int]) -> list[T]:
 
 
 def raw_query(request: Request, name: str) -> bytes | None:
-    """A query as the bytes that it stands for, which need not be text."""
+    """A query parameter as bytes, which need not be text."""
     for pair in request.scope["query_string"].split(b"&"):
         given, _, value = pair.partition(b"=")
         if unquote_to_bytes(given) == name.encode():
@@ -159,7 +159,7 @@ def raw_query(request: Request, name: str) -> bytes | None:
 
 
 def to_cursor(data: bytes) -> str:
-    """Where a page ended, as text that is handed back."""
+    """The end of a page as an opaque cursor."""
     return base64.urlsafe_b64encode(data).decode()
 
 
@@ -170,5 +170,5 @@ def from_cursor(text: str | None) -> bytes | None:
         return base64.b64decode(text, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise RequestError(
-            "bad-cursor", "this is no end of a page", "hand back `next` of the page before"
+            "bad-cursor", "this is not a cursor of a page", "send `next` of the previous page"
         ) from None

@@ -1,7 +1,7 @@
-"""Positions as text that a client hands back as it is: `orders-totals-changelog:0=12,3=44;...`.
+"""Positions as text that a client sends back unchanged: `orders-totals-changelog:0=12,3=44;...`.
 
-In answers: at which next offsets the rows are the fold of the topics. In `at_least`: what an answer must have
-seen. In the ids of events: where a stream goes on.
+In responses: the next offsets up to which the rows are the fold of the topics. In `at_least`: the position
+that a response must have reached. In the ids of events: where a stream continues.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tidegate.errors import ConfigError
 from tidegate.types import Offset, TopicPartition
 
 LONGEST = 200 << 10
-"""As much as fits into the head of a request."""
+"""The longest that fits into the headers of a request."""
 _PART = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]{1,249}):(?P<offsets>[0-9]{1,5}=[0-9]{1,18}(,[0-9]{1,5}=[0-9]{1,18})*)"
 )
@@ -28,7 +28,7 @@ def to_text(positions: Mapping[TopicPartition, int]) -> str:
 
 
 def from_text(text: str) -> dict[TopicPartition, Offset]:
-    """What `to_text` wrote, or ConfigError `bad-position`."""
+    """Parse what `to_text` wrote; raises ConfigError `bad-position`."""
     if len(text) > LONGEST:
         raise _bad()
     found: dict[TopicPartition, Offset] = {}
@@ -43,4 +43,4 @@ def from_text(text: str) -> dict[TopicPartition, Offset]:
 
 
 def _bad() -> ConfigError:
-    return ConfigError("bad-position", "this is no position", "hand back the one of an answer, as it was")
+    return ConfigError("bad-position", "this is no position", "send the position of a response unchanged")

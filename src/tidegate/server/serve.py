@@ -1,4 +1,4 @@
-"""Running a server until it is told to end."""
+"""Run a server until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ THREADS = 100
 CONNECTIONS = 2_000
 GOODBYE_SECONDS = 3
 REFUSED_BY_NAME = 64 << 10
-"""A head that is too large by up to so much is read whole and refused as `head-too-large`; else cut off."""
+"""Request headers that are too large by up to so much are read and refused as `head-too-large`; larger
+ones end the connection."""
 
 
 class Server(uvicorn.Server):
-    """Ends its streams when it is told to end, and says where it listens."""
+    """A server that ends its streams when it stops, and reports its URL."""
 
     def __init__(
         self,
@@ -63,9 +64,9 @@ class Server(uvicorn.Server):
 
 
 def serve(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> None:
-    """Serve the log of a config until SIGINT or SIGTERM. `started` is told the URL."""
+    """Serve the log of a config until SIGINT or SIGTERM. `started` is called with the URL."""
     with prepared(config, settings, started) as server:
-        # uvicorn raises the signal again when it is done: here it has done its work then.
+        # uvicorn raises the signal again after it has shut down.
         before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             server.run()
@@ -76,7 +77,7 @@ def serve(config: Config, settings: ServerSettings, started: Callable[[str], Non
 
 @contextmanager
 def prepared(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> Iterator[Server]:
-    """A server that has its port, its log and its replicas, and what it holds let go behind it."""
+    """A server with its port, log and replicas, which are released at the end of the block."""
     tokens = None if settings.tokens is None else Tokens(config.folder / settings.tokens)
     place = LogLocation.of(config)
     listening = listen(settings)
@@ -104,9 +105,9 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """The socket, bound before anything else is done: a port that is taken is told at once."""
+    """Bind the socket before anything else, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Named as TCP, so that asyncio turns Nagle's delay off: an answer is written in two parts.
+    # Named as TCP, so that asyncio turns Nagle's delay off: a response is written in two parts.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,7 +122,7 @@ def listen(settings: ServerSettings) -> socket.socket:
 
 
 def url_of(listening: socket.socket, settings: ServerSettings) -> str:
-    """Where it can be called."""
+    """The URL of the server."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     kind = "http" if settings.certificate is None else "https"
     return f"{kind}://{host}:{listening.getsockname()[1]}"

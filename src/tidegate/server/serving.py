@@ -33,7 +33,7 @@ GATE_STORE = "key-value"
 
 
 class Apps:
-    """The manifests on the log, read again now and then, and when one is missed."""
+    """The manifests on the log, refreshed regularly and when one is missing."""
 
     def __init__(self, log: Log) -> None:
         self._manifests = Manifests(log)
@@ -50,7 +50,7 @@ class Apps:
             return self._all
 
     def of(self, app: str | None) -> list[Manifest]:
-        """One app, or all. ConfigError `never-started` for one that is not there."""
+        """One app, or all. Raises ConfigError `never-started` for an unknown one."""
         found = self.all()
         if app is None:
             return list(found.values())
@@ -65,7 +65,7 @@ class Apps:
         return self._only("gate", name, app)
 
     def store(self, name: str, app: str | None) -> tuple[Manifest, StoreEntry]:
-        """The app that has a store, and what is known of it."""
+        """The app that has a store, and the entry of its manifest."""
         found = self._only("store", name, app)
         return found, found.stores[name]
 
@@ -117,7 +117,7 @@ class Serving:
         held: bool = False,
         history: bool = False,
     ) -> Iterator[tuple[GateQuery, ReplicaSnapshots]]:
-        """A gate, with as many of its topics as are asked for."""
+        """A gate, with replicas of those of its topics that are requested."""
         of = Changelogs.of(manifest, name)
         topics = dict.fromkeys((of.status, of.index, *((of.held,) if held else ())), GATE_STORE)
         if history:
@@ -126,7 +126,7 @@ class Serving:
             yield GateQuery(self.log, manifest, name, self.clock, moment), moment
 
     def end(self) -> None:
-        """Streams end, and who waits is answered."""
+        """End the streams, and respond to waiting calls."""
         self.streams.ending.set()
         self.replicas.end()
         self.watching.end()

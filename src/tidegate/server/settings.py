@@ -1,4 +1,4 @@
-"""What `[server]` of tidegate.toml says."""
+"""The section `[server]` of tidegate.toml."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a server listens, and whom it answers."""
+    """Where a server listens, and who may call it."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8470
     """0: any that is free."""
     tokens: Text | None = None
-    """The file of tokens; without one, this machine alone is answered."""
+    """The file of tokens; without one, only this machine may call."""
     hosts: list[Text] = []
-    """Names under which the server is called, beside those of this machine."""
+    """Host names of the server, in addition to those of this machine."""
     origins: list[Text] = []
     """Pages of other origins that may call it from a browser."""
     certificate: Text | None = None
@@ -42,8 +42,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def server_settings(section: Mapping[str, Any], given: Mapping[str, Any]) -> ServerSettings:
-    """The section, with what was given on the command line over it. Whatever is reachable from elsewhere
-    needs tokens."""
+    """The section, overridden by options of the command line. A server that other machines can reach needs
+    tokens."""
     values = {**section, **{name: value for name, value in given.items() if value is not None}}
     try:
         settings = msgspec.convert(values, ServerSettings, strict=False)
@@ -53,7 +53,7 @@ def server_settings(section: Mapping[str, Any], given: Mapping[str, Any]) -> Ser
     if not settings.on_loopback and settings.tokens is None:
         raise ConfigError(
             "needs-tokens",
-            f"{settings.host} can be reached from elsewhere, and no tokens are set",
+            f"{settings.host} can be reached by other machines, and no tokens are set",
             "tidegate tokens add NAME, and set tokens; or listen on 127.0.0.1",
         )
     if (settings.certificate is None) != (settings.private_key is None):

@@ -1,4 +1,4 @@
-"""How many streams are open, for how many there may be; and the threads that read for them."""
+"""The limit of open streams, and the threads that read for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Streams:
 
     def __init__(self, most: int, per_client: int) -> None:
         self.ending = threading.Event()
-        """Set when the server is about to end: each stream ends then by itself."""
+        """Set when the server is about to stop: each stream then ends by itself."""
         self.readers = ThreadPoolExecutor(most, thread_name_prefix="tidegate-stream")
         self._most = most
         self._per_client = per_client
@@ -29,7 +29,7 @@ class Streams:
 
     @contextmanager
     def place(self, client: str) -> Iterator[None]:
-        """A place for one stream, or RequestError `too-many-streams`."""
+        """Count one more stream; raises RequestError `too-many-streams`."""
         with self._lock:
             if self._open.total() >= self._most or self._open[client] >= self._per_client:
                 raise RequestError(

@@ -1,6 +1,6 @@
-"""Tickets: what a browser puts into the URL of a stream, where it can send no header. Each opens one stream,
-soon after it was given, on the server that gave it; a token is never in a URL. A ticket belongs to the
-hash of a token, not to its name: it ends with the token."""
+"""Tickets for streams in browsers, which cannot send headers with them: a ticket in the URL opens one stream,
+soon after it was issued, on the server that issued it. A token is never part of a URL. A ticket is bound to
+the hash of a token, not to its name: it ends with the token."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MOST = 10_000
 
 
 class Tickets:
-    """Those that were given and not used."""
+    """The issued and unused tickets."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._given: dict[str, tuple[str, float]] = {}
 
     def give(self, token: str) -> str:
-        """One for the token of this hash."""
+        """Issue a ticket for the token with this hash."""
         with self._lock:
             now = time.monotonic()
             for old in [one for one, (_, until) in self._given.items() if until < now]:
@@ -32,7 +32,7 @@ class Tickets:
             return ticket
 
     def take(self, ticket: str) -> str | None:
-        """The hash of the token that it was given for; used up from now on."""
+        """Use a ticket. Returns the hash of its token."""
         with self._lock:
             token, until = self._given.pop(ticket, ("", 0.0))
         return token if until >= time.monotonic() else None

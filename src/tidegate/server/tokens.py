@@ -1,7 +1,7 @@
-"""Tokens: who may call a server, and what for. On disk are hashes alone, in a file for its owner's eyes.
+"""Tokens: who may call a server, and with which scope. The file holds hashes, readable by its owner only.
 
-A token is 32 random bytes, so one round of SHA-256 is enough to hide it. `upgrade` may do what `operate` may,
-and that what `read` may. What lasts longer than a request (a stream, a ticket) is bound to the hash: a name
+A token is 32 random bytes, so one round of SHA-256 is enough. `upgrade` includes `operate`, which includes
+`read`. What lasts longer than a request (a stream, a ticket) is bound to the hash: a name
 may be given to another token later.
 
 A change of the file: 1 take the lock, a file beside it; 2 remove drafts that a killed process left, and read
@@ -70,7 +70,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tokens:
-    """The file of tokens, read again when it changed: one that is removed is refused at once."""
+    """The file of tokens, reloaded when it changes: a removed token is refused at once."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -105,11 +105,11 @@ class Tokens:
         return True
 
     def find(self, token: str) -> Entry | None:
-        """Whose token it is. All are compared, each in constant time."""
+        """The entry of a token. All are compared, each in constant time."""
         return self.of_hash(_hash(token))
 
     def _usable(self) -> list[Entry]:
-        """To strangers it is no matter what is wrong with the file."""
+        """Hide the problem with the file from callers."""
         try:
             return self.entries()
         except ConfigError as error:
@@ -118,7 +118,7 @@ class Tokens:
 
 
 def add_token(file: Path, name: str, scope: Scope) -> str:
-    """Make a token: the one time that it is seen."""
+    """Create a token. It is shown only this once."""
     check_name("token", name)
     token = PREFIX + secrets.token_urlsafe(32)
     with _locked(file):
@@ -130,7 +130,7 @@ def add_token(file: Path, name: str, scope: Scope) -> str:
 
 
 def remove_token(file: Path, name: str) -> None:
-    """Remove the token of this name: servers refuse it from their next look at the file on."""
+    """Remove the token of this name: servers refuse it as soon as they reload the file."""
     _stat(file)
     with _locked(file):
         kept = _read(file).tokens
@@ -142,7 +142,7 @@ def remove_token(file: Path, name: str) -> None:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Steps 1 and 2. The lock goes with the process that holds it."""
+    """Steps 1 and 2. The lock ends with the process that holds it."""
     reach("tokens.1")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def _take(handle: int, file: Path) -> None:
             if time.monotonic() > deadline:
                 raise ConfigError(
                     "tokens-busy",
-                    f"another process changes {file.name} for more than {LOCK_SECONDS:g} s",
+                    f"another process holds the lock of {file.name} for more than {LOCK_SECONDS:g} s",
                     "look for a `tidegate tokens` that hangs, or try again",
                     retryable=True,
                 ) from None
@@ -189,7 +189,7 @@ def _unusable(error: OSError) -> ConfigError:
     return ConfigError(
         "no-tokens",
         f"the file of tokens cannot be used: {error.strerror}",
-        "tidegate tokens add NAME makes one; check the folder, its owner and mode",
+        "create one with: tidegate tokens add NAME; or check the folder, its owner and mode",
     )
 
 
@@ -219,7 +219,7 @@ def _read(file: Path) -> _File:
 
 
 def _write(file: Path, entries: list[Entry]) -> None:
-    """Steps 3 to 6: whole or not at all, and at no time for others to read."""
+    """Steps 3 to 6: atomically, and never readable by others."""
     draft = file.with_name(_draft(file, secrets.token_hex(4)))
     reach("tokens.3")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as opened:

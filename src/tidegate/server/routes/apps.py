@@ -20,7 +20,7 @@ router = APIRouter(tags=["apps"])
 @router.get("/topology")
 @needs(Scope.READ)
 def show_topology(server: Server, app: App = None) -> Answer:
-    """The apps as their newest generations are."""
+    """The apps in their newest generations."""
     return Answer({"apps": [_without_settings(one) for one in server.apps.of(app)]})
 
 
@@ -42,7 +42,7 @@ def show_app(server: Server, app: AppName) -> Answer:
 @router.get("/tasks")
 @needs(Scope.READ)
 def show_tasks(server: Server, app: App = None) -> Answer:
-    """Which slot runs which stream tasks, where, and what they have before them; what went wrong."""
+    """Which slot runs which stream tasks, on which host, with which lag; and the newest failure."""
     return Answer({"apps": [_tasks(server.watching.seen(manifest)) for manifest in server.apps.of(app)]})
 
 
@@ -59,7 +59,7 @@ def show_metrics(server: Server) -> Response:
             missing.samples.append(({"app": name, "code": error.code}, 1))
     streams = Family("tidegate_server_streams", "gauge", "Streams that are open.")
     streams.samples.append(({}, server.streams.count))
-    troubles = Family("tidegate_server_replica_troubles", "gauge", "Replicas that do not get on.")
+    troubles = Family("tidegate_server_replica_troubles", "gauge", "Replicas that make no progress.")
     troubles.samples.append(({}, len(server.replicas.troubles())))
     found = families(seen, server.clock.now())
     return Response(as_text([*found, missing, streams, troubles]), media_type=MEDIA_TYPE)
@@ -93,7 +93,7 @@ def _tasks(app: AppState) -> dict[str, object]:
 
 
 def _without_settings(manifest: msgspec.Struct) -> dict[str, object]:
-    """Settings may say more than readers should know."""
+    """Hide settings: they may be confidential."""
     told: dict[str, object] = msgspec.to_builtins(manifest)
     del told["settings"]
     return told

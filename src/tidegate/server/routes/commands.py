@@ -1,8 +1,8 @@
 """Pausing and resuming.
 
-1 the wish is read and checked; 2 it is appended to the status topic, and so it will be followed; 3 with
-`wait=applied`, the replica of the gate's status shows that it was; 4 the answer. One whose answer is lost can
-be repeated: with the same Idempotency-Key it is the same wish.
+1 read and check the requested status; 2 append it to the status topic: from here on it is sure; 3 with
+`wait=applied`, wait until the replica of the gate's status shows it; 4 respond. A call whose response is lost
+can be repeated: with the same Idempotency-Key it is executed once.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _in_force = msgspec.msgpack.Decoder(InForce)
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a resume may say."""
+    """The body of a resume."""
 
     reason: str = ""
     actor: str = ""
 
 
 class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a pause may say."""
+    """The body of a pause."""
 
     reason: str = ""
     actor: str = ""
@@ -55,7 +55,7 @@ class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Command:
-    """A call that pauses or resumes, whatever it is about."""
+    """The common part of all pauses and resumes."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Command:
         body: Annotated[bytes, Depends(read_body)],
         app: App = None,
         wait: Annotated[
-            Literal["applied"] | None, Query(description="Answer when the gate has applied it.")
+            Literal["applied"] | None, Query(description="Respond when the gate has applied it.")
         ] = None,
         seconds: Annotated[float, Query(gt=0, le=60, description="How long to wait at most.")] = 10.0,
         idempotency_key: IdempotencyKey = None,
@@ -101,7 +101,7 @@ class Command:
         )
 
     def _said(self, reason: str, actor: str) -> dict[str, Any]:
-        """Whoever has a token cannot speak under another name alone."""
+        """Add the name of the token to the actor: nobody can act under another name only."""
         caller: Caller = self._request.scope["state"][CALLER]
         if caller.name and actor:
             actor = f"{actor} (by {caller.name})"
@@ -111,7 +111,7 @@ class Command:
         if body.expires_in is None:
             return body.expires_at
         if body.expires_at is not None:
-            raise RequestError("bad-body", "expires_at and expires_in say both when it ends", "send one")
+            raise RequestError("bad-body", "expires_at and expires_in exclude each other", "send one")
         return self._server.clock.now() + round(body.expires_in * 1000)
 
     def _do(self, key: bytes | None, state: str, write: Callable[[Commander], Commanded]) -> Answer:
@@ -149,7 +149,7 @@ class Command:
         return {"key": shown_key(key, self._key_type), "epoch": done.epoch}
 
     def _applied(self, topic: str, key: bytes, done: Commanded) -> dict[TopicPartition, int] | None:
-        """Where the gate's status stood when it had applied the wish; None if that takes too long."""
+        """The position of the gate's status at which the request was applied; None if that takes too long."""
         position: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self._seconds
 
@@ -165,7 +165,7 @@ class Command:
             following = self._server.replicas.following(topic, GATE_STORE)
             return position if following.wait_for(seen, deadline - time.monotonic()) else None
         except (TidegateError, msgspec.DecodeError):
-            return None  # it is written, and that is what counts
+            return None  # it is written, so it will be applied
 
 
 Asked = Annotated[Command, Depends(Command)]
@@ -174,26 +174,26 @@ Asked = Annotated[Command, Depends(Command)]
 @router.post("/gates/{gate}/keys/{key}/pause")
 @needs(Scope.OPERATE)
 def pause_key(command: Asked, key: Key) -> Answer:
-    """Hold the events of a key from now on. Answered when that is in the log."""
+    """Hold the events of a key from now on. Responds when the request is in the log."""
     return command.pause(key)
 
 
 @router.post("/gates/{gate}/keys/{key}/resume")
 @needs(Scope.OPERATE)
 def resume_key(command: Asked, key: Key) -> Answer:
-    """Let go what waits for a key, in its order, and then what comes."""
+    """Release the held events of a key in order, then let new ones pass."""
     return command.resume(key)
 
 
 @router.post("/gates/{gate}/pause")
 @needs(Scope.OPERATE)
 def pause_everyone(command: Asked) -> Answer:
-    """Hold the events of all keys, but for those that are resumed on their own after this."""
+    """Hold the events of all keys, except those that are resumed one by one after this."""
     return command.pause(None)
 
 
 @router.post("/gates/{gate}/resume")
 @needs(Scope.OPERATE)
 def resume_everyone(command: Asked) -> Answer:
-    """End the pause of everyone; a key that was paused on its own stays so."""
+    """End the gate-wide pause; a key that was paused on its own stays paused."""
     return command.resume(None)

@@ -1,4 +1,4 @@
-"""Gates: what is in force, and what waits."""
+"""Gates: statuses in force, and held events."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def list_keys(
     after: After = None,
     key_type: KeyType = None,
 ) -> Answer:
-    """Keys that were ever paused or have something waiting, in the order of their bytes."""
+    """Keys that were ever paused or have held events, in the order of their bytes."""
     behind = from_cursor(after)
     with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, moment):
         fitting = (one for one in found.states(behind) if _fits(one, status))
@@ -95,7 +95,7 @@ def list_keys(
 def show_key(
     server: Server, gate: GateName, key: Key, at_least: AtLeast, app: App = None, key_type: KeyType = None
 ) -> Answer:
-    """One key: what is in force, what waits, and who did what to it."""
+    """One key: its status, its held events, and its audit records."""
     with server.gate(server.apps.gate(gate, app), gate, at_least, history=True) as (found, moment):
         history = list(deque(found.history(key), maxlen=HISTORY_SHOWN + 1))
         told = _key_told(gate, found.key(key), key_type)
@@ -114,11 +114,11 @@ def show_buffer(
     at_least: AtLeast,
     app: App = None,
     limit: Limit = 100,
-    after: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of the page before.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of the previous page.")] = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
 ) -> Answer:
-    """The events of a key that wait, oldest first."""
+    """The held events of a key, oldest first."""
     manifest, behind = server.apps.gate(gate, app), -1 if after is None else after
     for turn in range(TURNS):
         with server.gate(manifest, gate, at_least, held=True) as (found, moment):
@@ -129,7 +129,7 @@ def show_buffer(
         if len(events) >= wanted:
             kinds = value_type, value_kind(found.entry)
             return _buffer(gate, shown_key(key, key_type), waiting, events, kinds, position)
-        time.sleep(TURN_SECONDS * (turn + 1))  # two topics: what one says is in the other a moment later
+        time.sleep(TURN_SECONDS * (turn + 1))  # two topics: their replicas are not at the same position
     raise LogError("replica-behind", "not all of the events were read yet", "ask again soon", retryable=True)
 
 
@@ -195,12 +195,12 @@ def _key_told(gate: str, one: KeyState, kind: ValueKind | None) -> dict[str, Any
 
 
 def told_status(status: InForce) -> dict[str, Any]:
-    """What is in force, with names."""
+    """The status in force, by name."""
     return status.shown()
 
 
 def _event(number: int, event: Held, kinds: tuple[ValueKind | None, ValueKind | None]) -> dict[str, Any]:
-    """With its value as the request names it, else as the app declared it, else as it looks."""
+    """An event, with its value decoded as requested, else as the app declared it, else by its look."""
     named, declared = kinds
     return {
         "sequence": number,

@@ -17,14 +17,14 @@ router = APIRouter(tags=["server"])
 @router.get("/health/live")
 @for_anybody
 async def live() -> Answer:
-    """The process answers."""
+    """Whether the process responds."""
     return Answer({"live": True})
 
 
 @router.get("/health/ready")
 @for_anybody
 def ready(server: Server) -> Answer:
-    """The log answers, and the replicas get on. A log that must be opened again is, here too."""
+    """Whether the log responds and the replicas make progress. Reopens a log that needs it."""
     try:
         server.log.check()
     except TidegateError as error:
@@ -47,5 +47,5 @@ async def give_ticket(request: Request, server: Server) -> Answer:
 @router.get("/openapi.json")
 @needs(Scope.READ)
 async def describe(request: Request) -> Answer:
-    """This API, described."""
+    """The description of this API."""
     return Answer(request.app.openapi())

@@ -81,7 +81,7 @@ def show_rows(
     key_type: KeyType = None,
     value_type: ValueType = None,
 ) -> Answer:
-    """Rows in the order of their keys, those of all partitions together."""
+    """The rows of all partitions in the order of their keys."""
     lower = _bound(request, "from", first, key_type)
     upper = _bound(request, "to", to, key_type)
     asked = _Asked(store, app, at_least, limit, after, key_type, value_type)
@@ -101,14 +101,14 @@ def show_key(
     key_type: KeyType = None,
     value_type: ValueType = None,
 ) -> Answer:
-    """What a store holds for a key: one row, or one for each window or session, oldest first."""
+    """The rows of a key: one, or one for each window or session, oldest first."""
     asked = _Asked(store, app, at_least, limit, after, key_type, value_type)
     return _rows(server, asked, (key, b""), (key + b"\x00", b""))
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What both questions about rows have in common."""
+    """What both requests for rows have in common."""
 
     store: str
     app: str | None
@@ -155,7 +155,7 @@ def _changelog(store: str, entry: StoreEntry) -> str:
 
 
 def _bound(request: Request, name: str, given: str | None, kind: ValueKind | None) -> Bound | None:
-    """A key of the query: any bytes, or of the type that is named."""
+    """A key in the query: any bytes, or a value of the requested type."""
     if given is None:
         return None
     data = raw_query(request, name) or b""
@@ -169,11 +169,11 @@ def _cursor(after: str | None) -> _Cursor | None:
     try:
         return msgspec.msgpack.decode(raw, type=_Cursor)
     except msgspec.DecodeError:
-        raise RequestError("bad-cursor", "this is no end of a page", "hand back `next` as it was") from None
+        raise RequestError("bad-cursor", "this is not a cursor of a page", "send `next` unchanged") from None
 
 
 def _behind(lower: Bound | None, cursor: _Cursor | None, partition: int) -> Bound | None:
-    """Where a partition's part of the page begins: rows of one key stand in the order of partitions."""
+    """Where a partition's part of the page begins: rows of one key are in the order of partitions."""
     if cursor is None:
         return lower
     passed = partition <= cursor.partition

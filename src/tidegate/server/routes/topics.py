@@ -1,4 +1,4 @@
-"""Topics and what is in them, and records as they come."""
+"""Topics and their records, stored and live."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ router = APIRouter(tags=["topics"])
 MOST_TOPICS = 20
 MOST_READ = 20_000
 
-At = Annotated[str | None, Query(description="`next` of an answer, or the id of an event: go on there.")]
-LastEventId = Annotated[str | None, Header(description="Where a stream broke off.")]
+At = Annotated[
+    str | None, Query(description="`next` of a response, or the id of an event, to continue from.")
+]
+LastEventId = Annotated[str | None, Header(description="The id at which a stream was interrupted.")]
 From = Annotated[Literal["start", "end"], Query(alias="from", description="Where to begin.")]
 
 
@@ -80,7 +82,7 @@ def show_records(
     value_type: ValueType = None,
     internal_headers: InternalHeaders = False,
 ) -> Answer:
-    """Committed records in the order of their times; without a place to begin, the last ones."""
+    """Committed records in the order of their timestamps; without a start, the newest ones."""
     look = _Look(key_type, value_type, internal_headers)
     info = server.log.describe(topic)
     chosen = [one for one in partitions_of(info) if partition in (None, one.partition)]
@@ -93,7 +95,7 @@ def show_records(
     if at is not None:
         given = from_text(at)
         if not given.keys() <= begins.keys():
-            raise RequestError("bad-position", "this position is of another question", "hand back `next`")
+            raise RequestError("bad-position", "this position belongs to another request", "hand back `next`")
         begins |= {one: max(begins[one], offset) for one, offset in given.items()}
     elif since is not None:
         begins = {one: int(server.log.offset_at(one, since)) for one in chosen}
@@ -122,7 +124,7 @@ async def follow_topics(
     value_type: ValueType = None,
     internal_headers: InternalHeaders = False,
 ) -> LiveResponse:
-    """Records of some topics as server-sent events, as they come. Each event's id is where to go on."""
+    """New records of some topics as server-sent events. The id of an event is where to continue."""
     look = _Look(key_type, value_type, internal_headers)
     return await _stream(request, server, topic, begin, last_event_id or at, look)
 
@@ -141,7 +143,7 @@ async def follow_gate(
     value_type: ValueType = None,
     internal_headers: InternalHeaders = False,
 ) -> LiveResponse:
-    """What a gate is told, what it applies and what it lets pass, as server-sent events."""
+    """The commands of a gate, its audit records and admitted events, as server-sent events."""
     entry = (await run_in_threadpool(server.apps.gate, gate, app)).gates[gate]
     topics = [entry.status, entry.admitted, entry.audit]
     look = _Look(key_type, value_type, internal_headers)
@@ -174,7 +176,7 @@ async def _stream(
 def _last_records(
     server: Serving, limit: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, Offset]
 ) -> list[LocatedRow]:
-    """The newest of all partitions together: read back from each end, as far as that is no great work."""
+    """The newest records of all partitions: reads a bounded number back from each end."""
     share = min(limit, max(-(-limit // len(starts)), MOST_READ // len(starts)))
     spans = {
         one: ReadRange(max(start, int(ends[one]) - share), int(ends[one])) for one, start in starts.items()
@@ -199,14 +201,14 @@ def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> d
         given = from_text(at)
         if not given or not given.keys() <= starts.keys():
             raise RequestError(
-                "bad-position", "this position is of another stream", "leave it out to begin anew"
+                "bad-position", "this position belongs to another stream", "leave it out to start from now"
             )
         return {**starts, **given}
     return starts if begin == "start" else server.log.ends(starts)
 
 
 class _Look(NamedTuple):
-    """What keys and values were said to be, and whether headers of tidegate are shown."""
+    """The requested types of keys and values, and whether `tidegate.*` headers are shown."""
 
     key: ValueKind | None
     value: ValueKind | None
@@ -214,7 +216,7 @@ class _Look(NamedTuple):
 
 
 def _record(placed: LocatedRow, look: _Look) -> dict[str, Any]:
-    """A record whole, with its bytes as what they were said to be."""
+    """A whole record, with its bytes decoded as requested."""
     partition, row = placed
     return {
         "topic": partition.topic,
