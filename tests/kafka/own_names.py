@@ -45,8 +45,8 @@ class OwnNames:
         return self.log.id + self._prefix
 
     @property
-    def place(self) -> LogLocation:
-        return self.log.place
+    def location(self) -> LogLocation:
+        return self.log.location
 
     def check(self) -> None:
         self.log.check()

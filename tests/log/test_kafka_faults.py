@@ -103,7 +103,7 @@ class TestAppend:
         error = refused(lambda: appender.append(TOPIC, rows(count)))
         assert error.code == "offset-unknown"
         assert error.retryable is (count > 1), "a single record is there, a transaction is not"
-        assert ("the record is in t/0" in error.message) is (count == 1)
+        assert ("the record was appended to t/0" in error.message) is (count == 1)
 
     def test_a_record_that_nobody_confirms_may_be_there(
         self, cluster: MockCluster, appender: Appender

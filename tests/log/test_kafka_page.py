@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
-from tidegate.log.kafka.clients import OURS, OURS_OF_TOPICS, Clients
+from tidegate.log.kafka.clients import RESERVED, RESERVED_FOR_TOPICS, Clients
 from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_there_is_told_by_its_setting() -> None:
 
 
 def test_what_cannot_be_set_is_listed() -> None:
-    assert {name for name in OURS | OURS_OF_TOPICS if f"`{name}`" not in PAGE} == set()
+    assert {name for name in RESERVED | RESERVED_FOR_TOPICS if f"`{name}`" not in PAGE} == set()
 
 
 def variables() -> list[tuple[str, str, str]]:

@@ -206,7 +206,7 @@ def test_another_process_notes_that_its_writers_live(folder: Path, monkeypatch: 
         writer = log.writer("w")
         spill(writer)
         clock.advance(10 * WEEK)
-        old_writers.note_live(log._database, clock.now())  # what its upkeep thread does each minute
+        old_writers.record_alive(log._database, clock.now())  # what its upkeep thread does each minute
         monkeypatch.setattr(old_writers, "LIVE", old_writers.LiveWriters())  # from here on: another process
         log.upkeep()
         writer.commit()

@@ -164,7 +164,7 @@ class Fleet:
                 app_id=claim.app,
                 settings={},
                 fingerprint="",
-                log=self.log.place,
+                log=self.log.location,
                 folder=str(self.folder),
                 state_dir=self.state_dir,
                 epoch=claim.epoch,

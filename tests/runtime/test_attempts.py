@@ -50,7 +50,7 @@ def ordered(claim: Claim, log: Log, folder: Path, attempt: int) -> SlotOrder:
         app_id=claim.app,
         settings={},
         fingerprint="",
-        log=log.place,
+        log=log.location,
         folder=str(folder),
         state_dir=f"host-{attempt}",
         epoch=claim.epoch,

@@ -73,7 +73,7 @@ class ModelLog:
         """Nobody looks."""
 
     @property
-    def place(self) -> LogLocation:
+    def location(self) -> LogLocation:
         return LogLocation("sqlite://")
 
     def check(self) -> None:
@@ -216,7 +216,7 @@ class ModelReader:
             if not stored.start <= position <= stored.next:
                 raise LogError(
                     "offset-out-of-range",
-                    f"{partition} holds {stored.start} to {stored.next - 1}; asked for was {position}",
+                    f"{partition} holds {stored.start} to {stored.next - 1}, but {position} was requested",
                     "start from where the topic starts",
                 )
             end = stored.end(partition)

@@ -1,4 +1,4 @@
-"""What a topic refuses, checked before anything is written."""
+"""Check records against their topic before anything is written."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from tidegate.log.topic import LATEST_TIMESTAMP, TopicInfo
 
 RECORD_OVERHEAD = 64
 FEW_ROWS = 256
-"""Up to here Python is as fast as a call of Arrow."""
+"""Up to this many rows a Python loop is as fast as an Arrow kernel."""
 
 
 def check_batch(info: TopicInfo, partition: int, batch: pa.RecordBatch, now: int) -> int:
-    """Raise for a batch of which the topic cannot take every record; else its size in bytes."""
+    """Return the batch's size in bytes; raise if the topic cannot take every record of it."""
     if not 0 <= partition < info.partitions:
         raise LogError(
             "no-such-partition",
             f"topic {info.name!r} has partitions 0 to {info.partitions - 1}, not {partition}",
-            "use the partition of the key, or describe the topic first",
+            "use the partition that the key maps to, or describe the topic first",
         )
     if batch.schema != APPEND_SCHEMA:
         raise ConfigError(
-            "bad-batch", f"a batch of {batch.schema.names} is no batch of records", "build it with to_batch"
+            "bad-batch",
+            f"a batch with the columns {batch.schema.names} is not a batch of records",
+            "build it with to_batch",
         )
     if info.compacts and batch.column(1).null_count:
         raise _null_key(info)
@@ -38,7 +40,7 @@ def check_batch(info: TopicInfo, partition: int, batch: pa.RecordBatch, now: int
 
 
 class RowCheck:
-    """What a topic takes, looked up once: asked for every single record."""
+    """Checks single records against a topic whose limits are looked up once: this runs for every record."""
 
     def __init__(self, info: TopicInfo) -> None:
         self._info = info
@@ -48,7 +50,7 @@ class RowCheck:
         self._before = info.setting("message.timestamp.before.max.ms")
 
     def size(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, now: int) -> int:
-        """Raise for a record that the topic cannot take; else its size."""
+        """Return the record's size; raise if the topic cannot take it."""
         size = RECORD_OVERHEAD
         if key is not None:
             size += len(key)
@@ -65,7 +67,7 @@ class RowCheck:
         return size
 
     def sizes(self, batch: pa.RecordBatch, now: int) -> int:
-        """The same for a whole batch: raise if a record cannot be taken; else their size together."""
+        """Return the size of a whole batch; raise if the topic cannot take one of its records."""
         if self._compacts and batch.column(1).null_count:
             raise _null_key(self._info)
         _check_times(self._info, batch, now)
@@ -94,16 +96,16 @@ def _check_time(info: TopicInfo, timestamp: int, now: int) -> None:
     if not earliest <= timestamp <= latest:
         raise LogError(
             "bad-timestamp",
-            f"timestamp {timestamp} ms is outside of {earliest} to {latest}, which topic {info.name!r} takes",
-            "give milliseconds since 1970, or raise message.timestamp.after.max.ms of the topic",
+            f"timestamp {timestamp} ms is outside the range {earliest} to {latest} of topic {info.name!r}",
+            "use milliseconds since 1970, or raise message.timestamp.after.max.ms of the topic",
         )
 
 
 def _null_key(info: TopicInfo) -> LogError:
     return LogError(
         "null-key",
-        f"topic {info.name!r} keeps one row per key, so a record without key cannot be kept",
-        "give the record a key, or use an event topic",
+        f"topic {info.name!r} is compacted, so it cannot take a record without a key",
+        "set a key on the record, or use an event topic",
     )
 
 
@@ -127,7 +129,7 @@ def _check_sizes(info: TopicInfo, batch: pa.RecordBatch, total: int) -> None:
 
 
 def _largest(batch: pa.RecordBatch) -> int:
-    """The size of the largest record: found without a loop, so that a bulk load passes at once."""
+    """Return the size of the largest record, without a Python loop, so that bulk loads stay fast."""
     key, value, headers = batch.column(1), batch.column(2), batch.column(3)
     lengths: Any = pc.add(_lengths(key), _lengths(value))
     if headers.null_count < len(headers):
@@ -140,7 +142,7 @@ def _lengths(column: Any) -> Any:
 
 
 def _header_lengths(headers: Any) -> Any:
-    """Bytes of each record's headers: differences of their running sum."""
+    """Return the bytes of each record's headers, as differences of a running sum."""
     pairs, offsets = headers.values, headers.offsets
     each = pc.add(pc.add(_lengths(pairs.field(0)), _lengths(pairs.field(1))), 16)
     running = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(each)])

@@ -1,4 +1,4 @@
-"""A topic as somebody declared it, found in the log or created there."""
+"""Find a declared topic in the log, or create it there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.errors import ConfigError, LogError
 from tidegate.log.protocol import Log
 from tidegate.log.topic import DAY_MS, EVENT_TIMES, POLICY, TIMES, TopicInfo, TopicSpec
 
-# A table's readers may be away for long: a tombstone that is gone too early brings rows back.
+# A table's readers may be offline for long: a tombstone that is removed too early brings deleted rows back.
 TABLE_DEFAULTS = {POLICY: "compact", "delete.retention.ms": str(30 * DAY_MS)}
 EVENT_DEFAULTS = {POLICY: "delete"}
 
@@ -16,10 +16,11 @@ EVENT_DEFAULTS = {POLICY: "delete"}
 def ensure_topic(
     log: Log, name: str, *, table: bool, partitions: int | None, default: int, config: Mapping[str, str]
 ) -> TopicInfo:
-    """The topic of this name, created if there is none.
+    """Return the topic of this name; create it if it does not exist.
 
-    `partitions` None takes the count that it has, or `default` for a new one. LogError `partition-count`
-    or `other-policy` for a topic that is not as declared; nothing is changed then.
+    With `partitions` None an existing topic keeps its count and a new one gets `default`. Raises LogError
+    `partition-count` or `other-policy`, and changes nothing, if the existing topic differs from the
+    declaration.
     """
     _check_policy(name, config, table=table)
     settings = {**(TABLE_DEFAULTS if table else EVENT_DEFAULTS), **config}
@@ -28,7 +29,7 @@ def ensure_topic(
         try:
             return log.create(TopicSpec(name, default if partitions is None else partitions, settings))
         except LogError:
-            # Somebody else may have created it meanwhile, with a count that is theirs to choose.
+            # Another process may have created it in the meantime, with its own partition count.
             found = find_topic(log, name)
             if found is None:
                 raise
@@ -37,7 +38,7 @@ def ensure_topic(
 
 
 def find_topic(log: Log, name: str) -> TopicInfo | None:
-    """The topic, if there is one."""
+    """Return the topic, or None if it does not exist."""
     try:
         return log.describe(name)
     except LogError as error:
@@ -50,28 +51,28 @@ def check_topic(info: TopicInfo, *, table: bool, partitions: int | None = None) 
     """Raise unless the topic is of this kind and has this many partitions."""
     if info.compacts != table:
         kinds = ("rows, one per key", "a history of events")
-        has, asked = kinds if info.compacts else kinds[::-1]
+        has, declared = kinds if info.compacts else kinds[::-1]
         raise LogError(
             "other-policy",
-            f"topic {info.name!r} has cleanup.policy {info.policy!r}: it holds {has}, not {asked}",
+            f"topic {info.name!r} has cleanup.policy {info.policy!r}: it holds {has}, not {declared}",
             "use TableTopic (--table) for rows and Topic for events, or another name",
         )
     if partitions is not None and partitions != info.partitions:
         raise LogError(
             "partition-count",
-            f"topic {info.name!r} has {info.partitions} partitions, asked for were {partitions}",
-            "ask for the count it has, or use another name",
+            f"topic {info.name!r} has {info.partitions} partitions, but {partitions} were requested",
+            "request the count that it has, or use another name",
         )
 
 
 def check_event_times(info: TopicInfo) -> None:
-    """Raise LogError `replaces-times` for a topic whose broker writes its own times into records."""
+    """Raise LogError `replaces-times` if the broker replaces the timestamps of the topic's records."""
     if not info.keeps_times:
         raise LogError(
             "replaces-times",
             f"topic {info.name!r} has {TIMES} {info.config[TIMES]!r}: its broker replaces event times",
             f"kafka-configs --bootstrap-server HOST:PORT --alter --entity-type topics --entity-name"
-            f" {info.name} --add-config {TIMES}={EVENT_TIMES}; records in it keep the broker's times",
+            f" {info.name} --add-config {TIMES}={EVENT_TIMES}; existing records keep the broker's times",
         )
 
 

@@ -15,7 +15,7 @@ _hook: Hook | None = None
 
 
 def reach(point: str) -> None:
-    """Say that a numbered step is about to run."""
+    """Call the installed hook, if any: the numbered step `point` is about to run."""
     if _hook is not None:
         _hook(point)
 

@@ -1,4 +1,4 @@
-"""Where a log is: all that another process or host needs to open it."""
+"""The location of a log: everything that another process or host needs to open it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ class LogLocation(msgspec.Struct, frozen=True):
 
     @staticmethod
     def of(config: Config, url: str | None = None) -> LogLocation:
-        """The log of the settings, or another that has their sections. Secrets are taken from the environment
-        here, so that other processes need none; ConfigError `missing-variable`."""
-        named = config.log if url is None else url
-        kafka = settled_kafka(config.kafka) if named.startswith("kafka:") else {}
-        return LogLocation(named, config.folder, kafka)
+        """Return the location of the configured log, or of `url` with the same sections.
+
+        Secrets are read from the environment here, so other processes do not need the variables. Raises
+        ConfigError `missing-variable`.
+        """
+        chosen = config.log if url is None else url
+        kafka = resolved_kafka(config.kafka) if chosen.startswith("kafka:") else {}
+        return LogLocation(chosen, config.folder, kafka)
 
     @property
     def in_memory(self) -> bool:
-        """Whether this process alone can see it."""
+        """Whether only this process can see the log."""
         return self.url == "sqlite://"
 
     @property
@@ -39,12 +42,12 @@ class LogLocation(msgspec.Struct, frozen=True):
         return self.url.startswith("sqlite:")
 
     def __repr__(self) -> str:
-        """Settings may be secrets."""
-        return f"LogPlace({without_login(self.url)!r}, {str(self.folder)!r}, kafka={sorted(self.kafka)})"
+        """Show the names of the Kafka settings only: their values may be secrets."""
+        return f"LogLocation({without_login(self.url)!r}, {str(self.folder)!r}, kafka={sorted(self.kafka)})"
 
 
-def settled_kafka(section: Mapping[str, Any]) -> dict[str, Any]:
-    """[kafka] with dotted names and secrets in place, its sections of their own likewise."""
+def resolved_kafka(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return [kafka] and its subsections with dotted names, and with secrets read from the environment."""
     own = {part: section[part] for part in KAFKA_PARTS if isinstance(section.get(part), Mapping)}
     general = {name: value for name, value in section.items() if name not in own}
     inner = {part: flat_section(f"kafka.{part}", values) for part, values in own.items()}

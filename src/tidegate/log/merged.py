@@ -1,8 +1,8 @@
-"""Several partitions as one sequence.
+"""Read several partitions as one sequence.
 
-Records of one partition keep their order, whatever their timestamps say; between partitions the earlier
-timestamp goes first, then the lower partition. That is the order in which a person wants to read a topic,
-and it is the same each time.
+Records of one partition keep their order, whatever their timestamps; between partitions the earlier
+timestamp comes first, then the lower partition number. That is the order in which a person wants to read a
+topic, and it is the same on every read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ LocatedRow = tuple[TopicPartition, ReadRow]
 
 
 class ReadRange(NamedTuple):
-    """Offsets to read: from `start` to below `end`, beginning with the first record as late as `since`."""
+    """Offsets to read: from `start` to below `end`, skipping records before the first one at or after the
+    timestamp `since`."""
 
     start: int
     end: int
@@ -37,23 +38,27 @@ class ReadRange(NamedTuple):
 
 def read_merged(
     log: Log,
-    spans: Mapping[TopicPartition, ReadRange],
+    ranges: Mapping[TopicPartition, ReadRange],
     *,
     open_readers: int = OPEN_READERS,
     shared_bytes: int = SHARED_BYTES,
 ) -> Generator[LocatedRow]:
-    """The records of these spans.
+    """Yield the records of these ranges, merged.
 
-    A merge must see the next record of every partition, so each has a page in memory. Few partitions keep a
-    reader each and stream; many share a number of bytes, take turns in reading, and read again what did not
-    fit: slower, but a topic of thousands of partitions needs no more memory and files than one of sixteen.
+    A merge needs the next record of every partition, so each partition has a page in memory. Up to
+    `open_readers` partitions have an open reader each and stream. More partitions share `shared_bytes`, read
+    in turns, and read again what did not fit: slower, but a topic of thousands of partitions needs no more
+    memory and open files than one of sixteen.
     """
-    few = len(spans) <= open_readers
-    share = None if few else shared_bytes // len(spans)
-    sources = [_rows(log, partition, span, share) for partition, span in spans.items()]
-    begun = [_begin(source, span.since) for source, span in zip(sources, spans.values(), strict=True)]
+    few = len(ranges) <= open_readers
+    share = None if few else shared_bytes // len(ranges)
+    sources = [_rows(log, partition, read_range, share) for partition, read_range in ranges.items()]
+    trimmed = [
+        _skip_before(source, read_range.since)
+        for source, read_range in zip(sources, ranges.values(), strict=True)
+    ]
     try:
-        yield from heapq.merge(*begun, key=_order)
+        yield from heapq.merge(*trimmed, key=_order)
     finally:
         for source in sources:
             source.close()
@@ -62,18 +67,17 @@ def read_merged(
 def follow(
     log: Log, positions: Mapping[TopicPartition, Offset], timeout: float | None = None
 ) -> Generator[LocatedRow | None]:
-    """The records from these positions on, as they come, for ever.
+    """Yield the records from these positions on as they arrive, without end.
 
-    Says None now and then while nothing comes, so that the caller can look around. With a `timeout` it ends
-    when nothing came for so many seconds; the time that the caller takes does not count.
-    """
+    Yields None regularly while nothing arrives, so that the caller can do other work. With a `timeout` it
+    ends after so many seconds without a record; the time that the caller takes does not count."""
     with closing(log.reader(positions)) as reader:
         deadline = _deadline(timeout)
         while True:
             left = deadline - time.monotonic()
             fetched = reader.poll(min(POLL_SECONDS, max(0.0, left)))
             if any(part.batch.num_rows for part in fetched):
-                yield from heapq.merge(*map(_placed, fetched), key=_order)
+                yield from heapq.merge(*map(_located, fetched), key=_order)
                 deadline = _deadline(timeout)
             elif left <= 0:
                 return
@@ -81,31 +85,33 @@ def follow(
                 yield None
 
 
-def _begin(source: Generator[LocatedRow], since: int) -> Iterator[LocatedRow]:
-    """From the first record that is as late. A log may have named an offset before it: Kafka takes the mark
-    of a transaction, whose time is that of the commit, for a record."""
-    return dropwhile(lambda placed: placed[1].timestamp < since, source) if since else source
+def _skip_before(source: Generator[LocatedRow], since: int) -> Iterator[LocatedRow]:
+    """Skip records before the timestamp `since`. The offset that a log returned for it may be too low: Kafka
+    counts the marker of a transaction, whose time is that of the commit, as a record."""
+    return dropwhile(lambda located: located[1].timestamp < since, source) if since else source
 
 
 def _deadline(timeout: float | None) -> float:
     return float("inf") if timeout is None else time.monotonic() + timeout
 
 
-def _order(placed: LocatedRow) -> tuple[int, int]:
-    partition, row = placed
+def _order(located: LocatedRow) -> tuple[int, int]:
+    partition, row = located
     return row.timestamp, partition.partition
 
 
-def _placed(fetched: Fetched) -> Iterator[LocatedRow]:
+def _located(fetched: Fetched) -> Iterator[LocatedRow]:
     return ((fetched.partition, row) for row in rows_of(fetched.batch))
 
 
-def _rows(log: Log, partition: TopicPartition, span: ReadRange, share: int | None) -> Generator[LocatedRow]:
-    start = span.start
-    while start < span.end:
+def _rows(
+    log: Log, partition: TopicPartition, read_range: ReadRange, share: int | None
+) -> Generator[LocatedRow]:
+    start = read_range.start
+    while start < read_range.end:
         taken: list[ReadRow] = []
         size = 0
-        with closing(_stream(log, partition, start, span.end)) as rows:
+        with closing(_stream(log, partition, start, read_range.end)) as rows:
             for row in rows:
                 if share is None:
                     yield partition, row
@@ -115,14 +121,14 @@ def _rows(log: Log, partition: TopicPartition, span: ReadRange, share: int | Non
                 if size >= share:
                     break
             else:
-                start = span.end
+                start = read_range.end
         for row in taken:
             yield partition, row
             start = max(start, row.offset + 1)
 
 
 def _stream(log: Log, partition: TopicPartition, start: int, end: int) -> Generator[ReadRow]:
-    # The end is committed, so it will be reached; how long the caller takes in between must not count.
+    # The end is committed, so it will be reached; the time that the caller takes between rows must not count.
     for batch in read_between(log, partition, start, end, patience=float("inf")):
         for first in range(0, batch.num_rows, CHUNK_ROWS):
             yield from rows_of(batch.slice(first, CHUNK_ROWS))

@@ -1,8 +1,8 @@
-"""Which names may be given, and the names that tidegate gives.
+"""Check the names that users choose, and build the names of internal topics and writers.
 
-Names end up in topic names, file names and URLs, so the rule is the narrowest of theirs. An internal name
-is written down in the manifest when the thing is born and looked up there afterwards: nothing that runs
-computes it a second time.
+Names become part of topic names, file names and URLs, so the rule is the strictest of the three. An internal
+name is recorded in the manifest when the store or topic is created and looked up there afterwards: a running
+app never computes it a second time.
 """
 
 from __future__ import annotations
@@ -11,56 +11,60 @@ import re
 
 from tidegate.errors import ConfigError
 
-MAX_GIVEN = 200
+MAX_USER_NAME = 200
 MAX_TOPIC = 249
 HEADER_PREFIX = "tidegate."
 
-_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_GIVEN}}}")
-_BORN_LATER = re.compile(r".*\.g[0-9]+")
+_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_USER_NAME}}}")
+_LATER_GENERATION = re.compile(r".*\.g[0-9]+")
 
 
 def check_name(kind: str, name: str) -> str:
-    """The name itself, if a user may give it to a thing of this kind ("topic", "store", "app", ...).
+    """Return the name if a user may choose it for this kind of thing ("topic", "store", "app", ...).
 
-    Raises `ConfigError`: `illegal-name` for what some topic, file system or URL cannot hold,
-    `reserved-name` for what could be taken for a name of our own.
+    Raises ConfigError: `illegal-name` for a name that a topic, file system or URL cannot hold,
+    `reserved-name` for one that could be confused with an internal name.
     """
     if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
         raise ConfigError(
             "illegal-name",
             f"{kind} name {_short(name)} cannot be used",
-            f"use 1 to {MAX_GIVEN} of the characters a-z A-Z 0-9 . _ - (and more than dots)",
+            f"use 1 to {MAX_USER_NAME} of the characters a-z A-Z 0-9 . _ - (not only dots)",
         )
     if name.startswith("__"):
         raise ConfigError(
-            "reserved-name", f"{kind} name {_short(name)} starts with __, as Kafka's own do", "drop the __"
+            "reserved-name",
+            f"{kind} name {_short(name)} starts with __, like Kafka's internal topics",
+            "remove the __",
         )
-    if _BORN_LATER.fullmatch(name):
+    if _LATER_GENERATION.fullmatch(name):
         raise ConfigError(
             "reserved-name",
-            f"{kind} name {_short(name)} ends in .g and a number, as names of later generations do",
-            "choose another ending, such as -g2",
+            f"{kind} name {_short(name)} ends in .g and a number, like the names of later generations",
+            "choose another suffix, such as -g2",
         )
     return name
 
 
 def check_header(name: str) -> str:
-    """The name itself, if user code may set a header of this name.
+    """Return the name if user code may set a header of this name.
 
-    Kafka allows any text, so foreign headers pass; only ours are kept apart, as `reserved-name`, and what
-    is no text (not a str, a lone surrogate) is an `illegal-name`.
+    Kafka allows any text, so headers of other programs pass. Raises ConfigError `reserved-name` for the
+    prefix of tidegate, and `illegal-name` for a name that is not text (not a str, or with a lone surrogate).
     """
     try:
         name.encode()
     except (AttributeError, UnicodeEncodeError):
         raise ConfigError(
-            "illegal-name", f"header name {_short(name)} is not text that UTF-8 can hold", "use a plain str"
+            "illegal-name",
+            f"header name {_short(name)} cannot be encoded as UTF-8",
+            "use a str without lone surrogates",
         ) from None
     if name.startswith(HEADER_PREFIX):
         raise ConfigError(
             "reserved-name",
             f"header name {_short(name)} starts with {HEADER_PREFIX}",
-            f"{HEADER_PREFIX}* headers are written by tidegate alone; choose another prefix",
+            f"only tidegate may write {HEADER_PREFIX}* headers; choose another prefix",
         )
     return name
 
@@ -71,62 +75,62 @@ def is_internal_header(name: str) -> bool:
 
 
 def changelog(app: str, store: str, born: int = 1) -> str:
-    """The changelog of a store that was born in a generation."""
+    """Return the name of the changelog topic of a store that was created in generation `born`."""
     return _internal(app, store, born, "changelog")
 
 
 def repartition(app: str, name: str, born: int = 1) -> str:
-    """The internal topic behind a `group_by` or another change of keys."""
+    """Return the name of the internal topic behind a `group_by` or another change of keys."""
     return _internal(app, name, born, "repartition")
 
 
 def gate(app: str, name: str, what: str) -> str:
-    """A topic of a gate: its status, trigger, admitted or audit."""
+    """Return the name of a gate's topic; `what` is status, trigger, admitted or audit."""
     return _topic(app, f"{app}-{check_name('gate', name)}-{what}")
 
 
 def staging(app: str, topic: str, generation: int) -> str:
-    """Where the rows of a table topic wait while a generation is recalculated."""
+    """Return the name of the topic that holds a table topic's rows while a generation is recalculated."""
     check_name("topic", topic)
     if generation < 1:
-        raise ConfigError("illegal-name", f"generation {generation} of {topic!r}", "generations count from 1")
+        raise _bad_generation(topic, generation)
     return _topic(app, f"{app}-{topic}.g{generation}-staging")
 
 
 def positions(app: str) -> str:
-    """The topic of the stream tasks' positions."""
+    """Return the name of the topic that holds the stream tasks' positions."""
     return _topic(app, f"{app}-positions")
 
 
 def control(app: str) -> str:
-    """The topic of epochs, plans, stages and manifests."""
+    """Return the name of the topic that holds epochs, plans, stages and manifests."""
     return _topic(app, f"{app}-control")
 
 
 def status(app: str) -> str:
-    """The topic of landings and running numbers."""
+    """Return the name of the topic to which slots and tasks publish their status and metrics."""
     return _topic(app, f"{app}-status")
 
 
 def dead_letters(app: str) -> str:
-    """The topic of records that failed under `on_error = "dead-letter"`."""
+    """Return the name of the topic that takes records which failed under `on_error = "dead-letter"`."""
     return _topic(app, f"{app}-dead-letters")
 
 
 def writer_id(app: str, generation: int, epoch: int, slot: int | str) -> str:
-    """The id under which a slot's (or a stage's) transactional writer is opened, and fenced."""
+    """Return the id under which the transactional writer of a slot or a stage is opened and fenced."""
     return f"{check_name('app', app)}.g{generation}.{epoch}.{slot}"
 
 
 def driver_id(app: str, role: str) -> str:
-    """The writer id of a driver; opening it fences another driver of the same app and role."""
+    """Return the writer id of a driver; opening it fences another driver of the same app and role."""
     return f"{check_name('app', app)}.{role}.driver"
 
 
 def _internal(app: str, name: str, born: int, ending: str) -> str:
     check_name("store" if ending == "changelog" else "repartition", name)
     if born < 1:
-        raise ConfigError("illegal-name", f"generation {born} of {name!r}", "generations count from 1")
+        raise _bad_generation(name, born)
     mark = "" if born == 1 else f".g{born}"
     return _topic(app, f"{app}-{name}{mark}-{ending}")
 
@@ -136,10 +140,18 @@ def _topic(app: str, topic: str) -> str:
     if len(topic) > MAX_TOPIC:
         raise ConfigError(
             "illegal-name",
-            f"topic name {_short(topic)} has {len(topic)} characters, and Kafka allows {MAX_TOPIC}",
-            "shorten the app id or the name within it",
+            f"topic name {_short(topic)} has {len(topic)} characters, but Kafka allows only {MAX_TOPIC}",
+            "shorten the app id or the name of the store, topic or gate",
         )
     return topic
+
+
+def _bad_generation(name: str, generation: int) -> ConfigError:
+    return ConfigError(
+        "illegal-name",
+        f"{name!r} cannot have generation {generation}: generations count from 1",
+        "use a generation of 1 or more",
+    )
 
 
 def _short(name: object) -> str:

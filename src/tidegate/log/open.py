@@ -1,8 +1,8 @@
-"""From the URL of a log to the log.
+"""Open a log by its URL.
 
 sqlite:///relative/path.db     a file, relative to the folder of tidegate.toml
 sqlite:////absolute/path.db    a file
-sqlite://                      in memory, for tests: gone when it is closed
+sqlite://                      in memory, for tests: lost when it is closed
 kafka://host:9092,other:9092   a Kafka cluster; kafka:// takes the brokers from [kafka] bootstrap.servers
 """
 
@@ -25,17 +25,17 @@ _HINT = (
 _SERVERS = re.compile(r"[^\s/?#@,]+(,[^\s/?#@,]+)*")
 
 
-def open_log(place: LogLocation, *, clock: Clock | None = None, create: bool = True) -> Log:
-    """The log at a place.
+def open_log(location: LogLocation, *, clock: Clock | None = None, create: bool = True) -> Log:
+    """Open the log at a location.
 
-    A file that does not exist is created, or with `create=False` refused as `no-log`. Raises `ConfigError`
-    (`bad-log-url`, `bad-setting`) before anything is touched, `LogError` for a file that is no log, and
-    `log-unreachable` where no broker answers.
+    A file that does not exist is created, or with `create=False` refused as `no-log`. Raises ConfigError
+    (`bad-log-url`, `bad-setting`) before anything is touched, LogError for a file that is not a log, and
+    `log-unreachable` if no broker answers.
     """
-    servers = kafka_servers(place.url)
+    servers = kafka_servers(location.url)
     if servers is not None:
-        return _kafka(servers, place, clock)
-    path = log_path(place.url, place.folder)
+        return _kafka(servers, location, clock)
+    path = log_path(location.url, location.folder)
     if path is None:
         return SqliteLog(clock=clock)
     try:
@@ -43,22 +43,22 @@ def open_log(place: LogLocation, *, clock: Clock | None = None, create: bool = T
             raise LogError(
                 "no-log",
                 f"there is no log at {path}",
-                "tidegate topics create NAME makes one there; or name another with --log",
+                "create one with: tidegate topics create NAME; or choose another log with --log",
             )
         return SqliteLog(path, clock=clock)
     except OSError as error:
         raise LogError(
             "cannot-open",
             f"the log at {path} cannot be opened: {error.strerror}",
-            "check that its folder can be made and written, or name another place",
+            "check that its folder can be created and written to, or choose another path",
         ) from error
 
 
 def log_path(url: str, folder: Path) -> Path | None:
-    """The file that a URL names; None for a log in memory."""
+    """Return the file that a URL names, or None for a log in memory."""
     scheme, found, rest = _parts(url)
     if scheme != "sqlite" or not found:
-        raise _bad_url(url, "is no URL of a log")
+        raise _bad_url(url, "is not the URL of a log")
     if not rest:
         return None
     if not rest.startswith("/") or rest == "/":
@@ -68,14 +68,14 @@ def log_path(url: str, folder: Path) -> Path | None:
     return folder / rest[1:]
 
 
-def check_place(place: LogLocation) -> None:
-    """Raise for a URL that names no log."""
-    if kafka_servers(place.url) is None:
-        log_path(place.url, place.folder)
+def check_location(location: LogLocation) -> None:
+    """Raise ConfigError for a URL that does not name a log."""
+    if kafka_servers(location.url) is None:
+        log_path(location.url, location.folder)
 
 
 def kafka_servers(url: str) -> str | None:
-    """The brokers that a URL names, maybe none; None for a URL of another kind."""
+    """Return the brokers that a kafka:// URL names (possibly ""), or None for another kind of URL."""
     scheme, found, rest = _parts(url)
     if scheme != "kafka" or not found:
         return None
@@ -89,14 +89,14 @@ def _parts(url: str) -> tuple[str, str, str]:
     return url.partition("://") if isinstance(url, str) else ("", "", "")
 
 
-def _kafka(servers: str, place: LogLocation, clock: Clock | None) -> Log:
+def _kafka(servers: str, location: LogLocation, clock: Clock | None) -> Log:
     try:
         from tidegate.log.kafka.log import KafkaLog
     except ImportError as error:
         raise ConfigError(
             "no-kafka", f"Kafka's client is not installed: {error}", "pip install tidegate[kafka]"
         ) from None
-    return KafkaLog(servers, place.kafka, clock=clock)
+    return KafkaLog(servers, location.kafka, clock=clock)
 
 
 def _bad_url(url: object, why: str) -> ConfigError:

@@ -1,8 +1,8 @@
-"""Which partition a key belongs to: the same one that Kafka's Java producer chooses.
+"""Map a key to a partition: the same one that Kafka's Java producer chooses.
 
-So a topic that others write and a topic that we write can be joined partition by partition. The hash is
-Kafka's murmur2 (`Utils.murmur2`, seed 0x9747b28c) over the key's bytes; the sign bit is dropped, not
-negated, before the remainder is taken.
+So a topic that other programs write can be joined, partition by partition, with one that tidegate writes.
+The hash is Kafka's murmur2 (`Utils.murmur2`, seed 0x9747b28c) over the key's bytes; the sign bit is dropped,
+not negated, before the remainder is taken.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _32 = 0xFFFFFFFF
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition of a key, 0 to partitions - 1. Keys that are None belong to no partition."""
+    """Return the partition of a key, 0 to partitions - 1. A null key has no partition of its own."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's murmur2 as Java shows it: a signed 32-bit number."""
+    """Return Kafka's murmur2 as Java does: a signed 32-bit number."""
     unsigned = _murmur2(data)
     return unsigned - (1 << 32) if unsigned >> 31 else unsigned
 

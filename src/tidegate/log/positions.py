@@ -1,8 +1,8 @@
-"""Where each stream task stands, as records of the topic `<app-id>-positions`.
+"""The position of each stream task, as records of the topic `<app-id>-positions`.
 
-A position is written in the same transaction as everything that it speaks of, so it is never ahead of
-the log nor behind it. It carries exact changelog offsets: "the end now" may be short of what was
-committed, or past it.
+A position is written in the same transaction as the records that it covers, so it is never ahead of the log
+nor behind it. It carries exact changelog offsets: the current end of a changelog may be before or after what
+the task committed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TaskId(msgspec.Struct, frozen=True, order=True):
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a task stands: all offsets are those of the next record to come."""
+    """How far a task has come; every offset is that of the next record."""
 
     sources: dict[str, dict[int, int]] = {}
     """Next offset to process, by topic and partition."""
@@ -49,24 +49,24 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     changelogs: dict[str, int] = {}
     """Next offset of each store's changelog partition, by store."""
     progress: dict[str, str] = {}
-    """What nodes keep besides their stores, by node."""
+    """Additional state of nodes that is not in a store, by node."""
     format: int = FORMAT
 
 
 def positions_topic(app: str) -> TopicSpec:
-    """The topic to create for an app's positions."""
+    """Return the spec of an app's positions topic."""
     return TopicSpec(names.positions(app), 1, CONFIG)
 
 
 def position_row(task: TaskId, position: Position, timestamp: int) -> Row:
-    """The record of a position."""
+    """Encode a position as a record."""
     return Row(msgspec.json.encode(task), msgspec.json.encode(position), timestamp)
 
 
 def read_positions(log: Log, app: str, start: int = 0) -> dict[TaskId, Position]:
-    """The newest position of every task, read to the end as `read_to_end` says: open your writer first.
+    """Return the newest position of every task. Open your writer first, as `read_to_end` explains.
 
-    `start` is an offset from which the newest position of every task still lies ahead.
+    `start` may be any offset at or before the newest position of every task.
     """
     partition = TopicPartition(names.positions(app), 0)
     first = max(start, log.describe(partition.topic).starts[0])
@@ -80,7 +80,7 @@ def read_positions(log: Log, app: str, start: int = 0) -> dict[TaskId, Position]
 
 
 def check_positions(app: str, known: Mapping[TaskId, Position], tasks: Iterable[TaskId]) -> None:
-    """Raise LogError `positions-missing` unless each of the tasks has one."""
+    """Raise LogError `positions-missing` unless each of the tasks has a position."""
     missing = sorted(task for task in tasks if task not in known)
     if missing:
         more = f" and {len(missing) - 1} more" if missing[1:] else ""
@@ -93,23 +93,23 @@ def check_positions(app: str, known: Mapping[TaskId, Position], tasks: Iterable[
 
 
 def fold_position(newest: dict[TaskId, Position], key: bytes, value: bytes | None) -> None:
-    """Take one record of the topic: the newest position of a task counts, and a tombstone removes it."""
+    """Apply one record of the topic to `newest`: it replaces the task's position, a tombstone removes it."""
     try:
         task = msgspec.json.decode(key, type=TaskId)
         position = None if value is None else msgspec.json.decode(value, type=Position)
     except msgspec.DecodeError as error:
         raise LogError(
             "bad-position",
-            f"a record of the positions topic cannot be read: {error}",
-            "only tidegate may write to it; use the tidegate that wrote it",
+            f"a record of the positions topic cannot be decoded: {error}",
+            "only tidegate may write to this topic; use the version of tidegate that wrote the record",
         ) from error
     if position is None:
         newest.pop(task, None)
     elif position.format != FORMAT:
         raise LogError(
             "unknown-format",
-            f"the position of {task} has format {position.format}; this tidegate knows {FORMAT}",
-            "use the tidegate that wrote it, or a newer one",
+            f"the position of {task} has format {position.format}; this version of tidegate reads {FORMAT}",
+            "use the version of tidegate that wrote it, or a newer one",
         )
     else:
         newest[task] = position

@@ -1,4 +1,4 @@
-"""The small protocol that every log speaks: `sqlite` here, `kafka` in production.
+"""The small protocol that every log implements: `sqlite` for development, `kafka` for production.
 
     log.create(spec)              log.reader(positions) -> Reader    log.writer(id) -> Writer
     log.describe(name)            log.ends(partitions)               log.append(partition, batch)
@@ -23,8 +23,8 @@ from tidegate.types import Offset, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Records of one partition, in order. `next` is where the reader stands behind them: it also steps
-    over offsets that hold nothing any more, so a batch may be empty and still move the position."""
+    """Records of one partition, in order. `next` is the reader's position after them: it also skips
+    offsets that no longer hold a record, so an empty batch may still advance the position."""
 
     partition: TopicPartition
     batch: pa.RecordBatch
@@ -32,41 +32,41 @@ class Fetched:
 
 
 class Reader(Protocol):
-    """Reads committed records of some partitions from given positions on. For one thread."""
+    """Reads committed records of some partitions from given positions on. Not thread-safe."""
 
     def poll(self, timeout: float) -> list[Fetched]:
-        """What is there, at most some MiB; waits up to `timeout` seconds if that is nothing.
+        """Return the available records, at most some MiB; wait up to `timeout` seconds if there are none.
 
-        Raises LogError `offset-out-of-range` where retention or a purge passed the position.
+        Raises LogError `offset-out-of-range` if retention or a purge removed the record at the position.
         """
         ...
 
     def position(self, partition: TopicPartition) -> Offset:
-        """The offset that the next record fetched will have at least."""
+        """Return the lowest offset that the next fetched record can have."""
         ...
 
     def at_end(self, partition: TopicPartition) -> bool:
-        """Whether the last poll saw the committed end and nothing is left before it."""
+        """Whether the last poll reached the committed end, and nothing is left before it."""
         ...
 
     def seek(self, partition: TopicPartition, offset: Offset) -> None:
-        """Go on from another offset."""
+        """Continue from another offset."""
         ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Give nothing of these, until it is called again with others or none. A partition that is paused is
-        not known to be at its end."""
+        """Return nothing of these partitions until `pause` is called again with other partitions or none.
+        For a paused partition `at_end` is False."""
         ...
 
     def close(self) -> None: ...
 
 
 class Writer(Protocol):
-    """One transaction after the other under one id. For one thread.
+    """Writes one transaction after the other under one id. Not thread-safe.
 
     The first append opens a transaction. After FencedError, any error in commit, or a failure of the log
-    in append, the writer is spent: open a new one and read the positions to learn what was committed. A
-    record that is refused by name does not spend it.
+    in append, the writer is spent (unusable): open a new one and read the positions to learn what was
+    committed. A record that the topic refuses does not make the writer unusable.
     """
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
@@ -75,20 +75,20 @@ class Writer(Protocol):
         ...
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """The next offset of each partition as it will be once this transaction is committed with what
-        was appended so far. If that cannot be kept, commit fails and nothing of it is committed."""
+        """Return the next offset of each partition as it will be after this transaction commits what was
+        appended so far. If the offsets turn out different, commit fails and nothing is committed."""
         ...
 
     def commit(self) -> None:
-        """Everything appended becomes visible at once, in all partitions; durable on return."""
+        """Make everything that was appended visible at once, in all partitions; durable on return."""
         ...
 
     def abort(self) -> None:
-        """Nothing appended since the last commit will ever be seen."""
+        """Discard everything that was appended since the last commit."""
         ...
 
     def close(self) -> None:
-        """Abort what is open and let go."""
+        """Abort the open transaction, if any, and release resources."""
         ...
 
 
@@ -97,21 +97,21 @@ class Log(Protocol):
 
     @property
     def id(self) -> str:
-        """Names this log for good: a store that was built from another log shows by it."""
+        """A permanent id of this log: a store records it, to notice that it was built from another log."""
         ...
 
     @property
-    def place(self) -> LogLocation:
-        """How another process opens it."""
+    def location(self) -> LogLocation:
+        """What another process needs to open this log."""
         ...
 
     def check(self) -> None:
-        """Raise LogError `log-unreachable` if the log does not answer soon, `commit-unknown` if such a commit
-        spent it: then it must be opened again."""
+        """Raise LogError `log-unreachable` if the log does not answer soon, or `commit-unknown` if a commit
+        of unknown outcome made it unusable: then it must be opened again."""
         ...
 
     def create(self, spec: TopicSpec) -> TopicInfo:
-        """Create a topic, or find it as asked for: same partition count and cleanup policy."""
+        """Create a topic, or return it if it exists with the same partition count and cleanup policy."""
         ...
 
     def describe(self, name: str) -> TopicInfo: ...
@@ -123,41 +123,44 @@ class Log(Protocol):
     def ends(
         self, partitions: Iterable[TopicPartition], *, committed: bool = True
     ) -> dict[TopicPartition, Offset]:
-        """Next offset of each partition: up to where a committed reader can get, or with
-        `committed=False` behind everything that open transactions have taken too."""
+        """Return the next offset of each partition: as far as a reader of committed records can get, or with
+        `committed=False` the offset after the records of open transactions too."""
         ...
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
-        """The first offset whose record has at least this timestamp, else the end. It may be lower where a
-        log keeps marks of transactions: whoever reads from there skips what is earlier."""
+        """Return the first offset whose record has at least this timestamp, else the end. It may be lower in
+        a log that keeps transaction markers: a caller skips earlier records that it reads from there."""
         ...
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader: ...
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
-        """Open the writer of this id and fence whoever held it before. `open_seconds` is for a transaction
-        that takes long to append: a log that ends what is open for longer gives it at least that much more.
+        """Open the writer of this id and fence its previous holder.
+
+        `open_seconds` is for transactions that take long to append: a log that aborts transactions after a
+        timeout extends the timeout by at least that much.
         """
         ...
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        """Append outside of the caller's transactions, all records or none; durable on return.
+        """Append all records or none, outside of the caller's transactions; durable on return.
 
-        The offset of the last record: those of others may stand between it and the first. LogError
-        `commit-unknown` if the log did not confirm it, so that all may be there or none.
+        Returns the offset of the last record; records of other writers may lie between it and the first.
+        Raises LogError `commit-unknown` if the log did not confirm: all records may be written, or none.
         """
         ...
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
-        """Drop the records below an offset."""
+        """Delete the records below an offset."""
         ...
 
     def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
-        """Show others where an app stands, by whatever means the log has for that. Nothing depends on it."""
+        """Publish an app's positions for monitoring tools, if the log has a way to do so. Nothing reads them
+        back."""
         ...
 
     def staging(self) -> Log:
-        """Where recalculation writes, so that it does not stand in the way of live commits."""
+        """Return the log that recalculation writes to, so that it does not delay live commits."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Reads that every log can do with its reader: bounded, to the end, and the fold of a table."""
+"""Reads that work on every log: bounded, to the end, and the fold of a table partition."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tidegate.types import Offset, TopicPartition
 
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
-LOOK_SECONDS = 2.0
+SHORT_PATIENCE_SECONDS = 2.0
 
 
 def read_between(
     log: Log, partition: TopicPartition, start: int, end: int, *, patience: float = PATIENCE_SECONDS
 ) -> Iterator[pa.RecordBatch]:
-    """The records from `start` to below `end`, in order.
+    """Yield the records from `start` to below `end`, in order.
 
-    Waits while the committed end has not reached `end`: an acknowledged commit may show a moment later, and
-    an open transaction in front hides what lies behind it. LogError `end-not-reached` after `patience`
-    seconds in which nothing came.
+    Waits while the committed end is below `end`: an acknowledged commit may become visible slightly later,
+    and an open transaction hides the records after its first one. Raises LogError `end-not-reached` after
+    `patience` seconds without a record.
     """
     if start >= end:
         return
@@ -42,16 +42,16 @@ def read_between(
             if time.monotonic() > deadline:
                 raise LogError(
                     "end-not-reached",
-                    f"{partition} can be read to {reader.position(partition)}, awaited was {end}",
-                    "an open transaction may stand in front of it; try again",
+                    f"{partition} can be read up to offset {reader.position(partition)}, not up to {end}",
+                    "an open transaction may hide the rest until it ends; try again",
                     retryable=True,
                 )
 
 
 def nothing_between(log: Log, partition: TopicPartition, start: int, end: int) -> bool:
-    """Whether a committed reader finds no record there; False also where it cannot be known soon."""
+    """Whether there is no committed record in this range; False also if that cannot be determined soon."""
     try:
-        found = read_between(log, partition, start, end, patience=LOOK_SECONDS)
+        found = read_between(log, partition, start, end, patience=SHORT_PATIENCE_SECONDS)
         return not any(batch.num_rows for batch in found)
     except LogError as error:
         if error.code != "end-not-reached":
@@ -62,11 +62,11 @@ def nothing_between(log: Log, partition: TopicPartition, start: int, end: int) -
 def read_to_end(
     log: Log, positions: Mapping[TopicPartition, Offset], *, patience: float = PATIENCE_SECONDS
 ) -> Iterator[Fetched]:
-    """Everything committed, up to an end that is taken *uncommitted*.
+    """Yield every committed record up to the *uncommitted* end.
 
-    For topics that decide who goes on (positions, control, status, trigger): first open the writer, then
-    call this. A committed end alone may lie before records that are committed already, behind another
-    writer's open transaction; going on from there would repeat what was done.
+    For topics whose newest records decide where to continue (positions, control, status, trigger): open the
+    writer first, then call this. The committed end may lie before records that are already committed, if
+    another writer's open transaction precedes them; continuing from there would repeat work.
     """
     ends = log.ends(positions, committed=False)
     for partition, start in positions.items():
@@ -77,8 +77,9 @@ def read_to_end(
                 if not fetched and time.monotonic() > deadline:
                     raise LogError(
                         "end-not-reached",
-                        f"{partition} can be read to {reader.position(partition)} of {ends[partition]}",
-                        "an open transaction stands in front of it and does not end; try again",
+                        f"{partition} can be read up to offset {reader.position(partition)}, not up to"
+                        f" {ends[partition]}",
+                        "an open transaction hides the rest and does not end; try again",
                         retryable=True,
                     )
                 yield from fetched
@@ -87,10 +88,11 @@ def read_to_end(
 
 
 def fold(log: Log, partition: TopicPartition, at: int | None = None) -> dict[bytes, tuple[bytes, int]]:
-    """The rows of a table partition at an offset (its committed end without one): key -> (value, timestamp).
+    """Return the rows of a table partition at an offset (default: its committed end), as key -> (value,
+    timestamp).
 
-    What compaction has dropped below `at` because of a newer record above it is gone: exact at the end,
-    and at any offset above what was compacted.
+    Exact at the end and at any offset that compaction has not reached. Below that, a row is missing if
+    compaction removed its record because of a newer one above `at`.
     """
     start = log.describe(partition.topic).starts[partition.partition]
     end = log.ends([partition])[partition] if at is None else at

@@ -1,4 +1,4 @@
-"""Records as Arrow batches: the one shape in which bytes enter and leave a log.
+"""Records as Arrow batches: the one format in which records enter and leave a log.
 
 Appended batches have APPEND_SCHEMA; the log adds the offset, so batches read have READ_SCHEMA.
 Headers keep their order and may repeat; a null key or value is a real null (tombstone), not b"".
@@ -61,7 +61,7 @@ class RawRecord(NamedTuple):
 
 
 def to_batch(rows: Iterable[Row]) -> pa.RecordBatch:
-    """Rows as one batch that a writer takes."""
+    """Build one batch for a writer from rows."""
     listed = list(rows)
     return columns_to_batch(
         [row.timestamp for row in listed],
@@ -77,17 +77,17 @@ def columns_to_batch(
     values: Sequence[bytes | None],
     headers: Sequence[Headers] | None = None,
 ) -> pa.RecordBatch:
-    """Columns as one batch that a writer takes; no headers at all is the cheap case."""
+    """Build one batch for a writer from columns; fastest without any headers."""
     count = len(timestamps)
     if headers is None:
-        own: pa.Array[Any] = _no_headers(count)
+        encoded: pa.Array[Any] = _no_headers(count)
     else:
-        own = header_column(headers)
+        encoded = header_column(headers)
     columns = [
         pa.array(timestamps, pa.int64()),
         pa.array(keys, pa.binary()),
         pa.array(values, pa.binary()),
-        own,
+        encoded,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=APPEND_SCHEMA)
 
@@ -98,7 +98,7 @@ def _no_headers(count: int) -> pa.Array[Any]:
 
 
 def header_column(headers: Sequence[Headers]) -> pa.Array[Any]:
-    """Headers as their parts, joined by Arrow: several times faster than by way of dictionaries."""
+    """Build the header column from flat name and value arrays: several times faster than from dicts."""
     ends = list(accumulate(map(len, headers), initial=0))
     offsets: list[int | None] = [start if own else None for start, own in zip(ends, headers, strict=False)]
     offsets.append(ends[-1])
@@ -112,7 +112,7 @@ def header_column(headers: Sequence[Headers]) -> pa.Array[Any]:
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[ReadRow]:
-    """The rows of a batch that was read."""
+    """Yield the rows of a batch that a reader returned."""
     headers = batch.column(4)
     header_rows: Iterable[Any] = (
         headers.to_pylist() if headers.null_count < len(headers) else [None] * len(headers)

@@ -1,10 +1,11 @@
-"""A log that is opened again when it is spent, for processes that run for months.
+"""A log that reopens itself when it has become unusable, for processes that run for months.
 
-A commit whose sync fails (`commit-unknown`) spends an open embedded log: whether it counts shows only at the
-next opening. That comes by itself here, at the next use: 1 open the log a second time; 2 commit and sync
-something there, which shows that the disk takes it again, and decides the unknown commit for good; 3 put the
-new one in place; 4 close the old one. As long as 1 or 2 fail, every call fails with their error, and so does
-`check`. Readers have connections of their own and go on; writers are spent, as after every failed commit.
+A commit whose sync fails (`commit-unknown`) makes an open embedded log unusable ("spent"): only the next
+opening shows whether the commit took effect. This class reopens the log at the next use: 1 open the log a
+second time; 2 commit and sync a small change there, which proves that the disk works again and settles the
+unknown commit; 3 replace the old log by the new one; 4 close the old one. As long as 1 or 2 fail, every call
+fails with their error, and so does `check`. Readers have their own connections and continue; writers are
+unusable, as after every failed commit.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from tidegate.types import Offset, TopicPartition
 logger = logging.getLogger("tidegate.log")
 UNKNOWN = "commit-unknown"
 TRIAL = "tidegate-reopening"
-"""The writer of step 2: always the same, so that it takes one row."""
+"""The writer id of step 2: always the same, so that it uses one row."""
 
 
 class ReopeningLog:
-    """Passes every call on to the log that is open now."""
+    """Passes every call on to the currently open log."""
 
-    def __init__(self, opened: Callable[[], Log]) -> None:
-        """`opened` opens the log; it is called here for the first time."""
-        self._opened = opened
-        self._log = opened()
+    def __init__(self, open_again: Callable[[], Log]) -> None:
+        """`open_again` opens the log; it is called here for the first time."""
+        self._open = open_again
+        self._log = open_again()
         self._spent: Log | None = None
         self._lock = threading.Lock()
 
@@ -43,8 +44,8 @@ class ReopeningLog:
         return self._log.id
 
     @property
-    def place(self) -> LogLocation:
-        return self._log.place
+    def location(self) -> LogLocation:
+        return self._log.location
 
     def check(self) -> None:
         with self._usable() as log:
@@ -82,7 +83,7 @@ class ReopeningLog:
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
         with self._usable() as log:
-            return _Watched(log.writer(writer_id, open_seconds=open_seconds), lambda: self._noting(log))
+            return _Watched(log.writer(writer_id, open_seconds=open_seconds), lambda: self._noting_spent(log))
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
         with self._usable() as log:
@@ -109,12 +110,12 @@ class ReopeningLog:
             if self._spent is self._log:
                 self._reopen()
             log = self._log
-        with self._noting(log):
+        with self._noting_spent(log):
             yield log
 
     @contextmanager
-    def _noting(self, log: Log) -> Iterator[None]:
-        """Note whether what fails inside spent the log."""
+    def _noting_spent(self, log: Log) -> Iterator[None]:
+        """Note whether a failure inside made the log unusable."""
         try:
             yield
         except LogError as error:
@@ -124,7 +125,7 @@ class ReopeningLog:
 
     def _reopen(self) -> None:
         """Steps 1 to 4."""
-        fresh = self._opened()
+        fresh = self._open()
         try:
             fresh.writer(TRIAL).close()
         except BaseException:
@@ -132,32 +133,32 @@ class ReopeningLog:
                 fresh.close()
             raise
         old, self._log = self._log, fresh
-        logger.warning("the log was opened again after a commit whose outcome was unknown")
+        logger.warning("the log was reopened after a commit whose outcome was unknown")
         with suppress(TidegateError):
             old.close()
 
 
 class _Watched:
-    """A writer whose log is opened again for the next one, when its commit spent it."""
+    """A writer that marks its log for reopening when its commit made the log unusable."""
 
-    def __init__(self, writer: Writer, noting: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, writer: Writer, noting_spent: Callable[[], AbstractContextManager[None]]) -> None:
         self._writer = writer
-        self._noting = noting
+        self._noting_spent = noting_spent
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
-        with self._noting():
+        with self._noting_spent():
             self._writer.append(partition, batch)
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        with self._noting():
+        with self._noting_spent():
             return self._writer.flush(partitions)
 
     def commit(self) -> None:
-        with self._noting():
+        with self._noting_spent():
             self._writer.commit()
 
     def abort(self) -> None:
-        with self._noting():
+        with self._noting_spent():
             self._writer.abort()
 
     def close(self) -> None:
@@ -165,7 +166,7 @@ class _Watched:
 
 
 def _is_spent(log: Log) -> bool:
-    """Not every log is spent by such a commit: only one that says so itself is opened again."""
+    """Whether the log reports itself as unusable: not every log is, after a commit of unknown outcome."""
     try:
         log.check()
     except LogError as error:

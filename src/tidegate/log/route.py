@@ -1,4 +1,4 @@
-"""Which partition a record goes to."""
+"""Choose the partition of a record."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tidegate.types import TopicPartition
 
 
 class Router:
-    """By the key's bytes, as Kafka does it; records without a key take turns.
+    """Chooses the partition by the key's bytes, as Kafka does; records without a key are sent round-robin.
 
-    The turns start at the number of records that the topic has got, so that one-shot senders spread too.
+    The round-robin starts at the number of records in the topic, so that one-shot senders spread too.
     """
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._turns: dict[str, int] = {}
 
-    def route(self, info: TopicInfo, key: bytes | None, asked: int | None = None) -> TopicPartition:
-        """The partition that was asked for, else the one of the key, else the next in turn."""
-        if asked is not None:
-            return TopicPartition(info.name, asked)
+    def route(self, info: TopicInfo, key: bytes | None, requested: int | None = None) -> TopicPartition:
+        """Return the requested partition, else the key's, else the next one round-robin."""
+        if requested is not None:
+            return TopicPartition(info.name, requested)
         if key is not None:
             return TopicPartition(info.name, partition_for(key, info.partitions))
         turn = self._turns.get(info.uid)
@@ -32,5 +32,5 @@ class Router:
 
 
 def partitions_of(info: TopicInfo) -> list[TopicPartition]:
-    """All partitions of a topic."""
+    """Return all partitions of a topic."""
     return [TopicPartition(info.name, number) for number in range(info.partitions)]

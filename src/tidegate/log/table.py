@@ -1,4 +1,4 @@
-"""The rows of a table topic, each with where it stands."""
+"""Read the rows of a table topic, each with its partition and offset."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tidegate.types import TopicPartition
 
 
 def table_rows(log: Log, info: TopicInfo) -> dict[tuple[TopicPartition, bytes], ReadRow]:
-    """The newest record of each key that has a value, at the committed end of now.
+    """Return the newest record of each key that is not deleted, at the current committed end.
 
-    `fold` says the same of one partition in fewer bytes; this one can tell which record a bad row is.
+    `fold` does the same for one partition with less memory; this keeps the offset, so that an error can name
+    the record of a bad row.
     """
     partitions = partitions_of(info)
     ends = log.ends(partitions)

@@ -1,4 +1,4 @@
-"""What a topic is to the log: a spec to create it, and what the log tells of it."""
+"""A topic: the spec to create it, and the description that the log returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_RECORD_BYTES = 1_048_588
 LATEST_TIMESTAMP = 253_402_300_799_999
 POLICIES = ("delete", "compact", "compact,delete")
 
-# Kafka's names and defaults, but for retention.ms: an embedded log keeps history until told otherwise,
+# Kafka's names and defaults, except retention.ms: an embedded log keeps history unless configured otherwise,
 # because a replay can only recalculate what the log still holds.
 DEFAULTS: dict[str, int] = {
     "retention.ms": -1,
@@ -29,12 +29,12 @@ DEFAULTS: dict[str, int] = {
 }
 RATIO = "min.cleanable.dirty.ratio"
 TIMES, EVENT_TIMES = "message.timestamp.type", "CreateTime"
-"""Whose times records have. Not for anybody to set: a log that replaces event times changes results."""
+"""Whose timestamps records have. Users cannot set it: a log that replaces event times changes results."""
 POLICY = "cleanup.policy"
 
 
 def check_config(config: Mapping[str, str]) -> dict[str, str]:
-    """The config as it is, if every name is known and every value makes sense."""
+    """Return a copy of the config; raise ConfigError for an unknown name or an invalid value."""
     for name, text in config.items():
         if name == POLICY:
             if text not in POLICIES:
@@ -49,7 +49,7 @@ def check_config(config: Mapping[str, str]) -> dict[str, str]:
             _number(name, text, int, -1 if name.startswith("retention.") else 0, 2**63 - 1)
         else:
             known = ", ".join(sorted([*DEFAULTS, RATIO, POLICY]))
-            raise ConfigError("bad-topic-config", f"topic config {name!r} is unknown", f"known are: {known}")
+            raise ConfigError("bad-topic-config", f"topic config {name!r} is unknown", f"use one of: {known}")
     return dict(config)
 
 
@@ -61,8 +61,8 @@ def _number(name: str, text: str, kind: type[int] | type[float], low: float, hig
     if not low <= value <= high:
         raise ConfigError(
             "bad-topic-config",
-            f"topic config {name} = {text!r} is no number from {low} to {high}",
-            "give a number",
+            f"topic config {name} = {text!r} is not a number from {low} to {high}",
+            "use a number in this range",
         )
 
 
@@ -87,10 +87,10 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic as the log has it.
+    """A topic as the log describes it.
 
-    `uid` differs when a topic of the same name was deleted and created again. `starts` holds the first
-    offset of each partition; one above 0 means that history was cut there.
+    `uid` changes when a topic is deleted and created again under the same name. `starts` holds the first
+    offset of each partition; above 0 it means that older records were deleted.
     """
 
     name: str
@@ -120,5 +120,5 @@ class TopicInfo:
         return any(self.starts)
 
     def setting(self, name: str) -> int:
-        """A numeric config value, or its default."""
+        """Return a numeric config value, or its default."""
         return int(self.config.get(name, DEFAULTS[name]))

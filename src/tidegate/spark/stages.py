@@ -156,7 +156,7 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
     app, log = run.manifest.app, run.log
     plan = read_control(log, app).plan(ROLE)
     writers = {stage.name: stage.writer for stage in plan.stages}
-    location = log.place
+    location = log.location
     if location.in_memory:
         raise ConfigError(
             "log-in-memory", "a log in memory is seen by this process alone", "use one with a file"

@@ -25,7 +25,7 @@ from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError, LogError, SerdeError
 from tidegate.log.location import LogLocation
 from tidegate.log.names import HEADER_PREFIX, is_internal_header
-from tidegate.log.open import check_place, open_log
+from tidegate.log.open import check_location, open_log
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
@@ -144,7 +144,7 @@ def settled(log: str | None, config: Config | None) -> LogLocation:
     if found.registry:
         use_registry(found.registry)
     location = replace(LogLocation.of(found, log), folder=found.folder.resolve())
-    check_place(location)
+    check_location(location)
     if location.in_memory:
         raise ConfigError(
             "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"

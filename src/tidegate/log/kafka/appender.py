@@ -1,10 +1,9 @@
-"""Appending outside of the caller's transactions: all records of a call, or none.
+"""Append all records of a call or none, outside of the caller's transactions.
 
-One record goes through an idempotent producer that all threads of a process share, and its delivery report
-is read. Several records go through a transaction: outside of one, a producer that loses a batch in the middle
-sends the rest, and reports could only name the hole afterwards. The transactional id belongs to this appender
-alone; its writer stays open, and the broker forgets the id some days after its last use.
-"""
+A single record is sent by an idempotent producer that all threads of a process share, and its delivery report
+is awaited. Several records are sent in a transaction: without one, a producer that loses a batch in the
+middle sends the rest, and delivery reports could only reveal the gap afterwards. The transactional id belongs
+to this appender alone; its writer stays open, and the broker expires the id some days after its last use."""
 
 from __future__ import annotations
 
@@ -37,11 +36,11 @@ APPEND_SECONDS = 60.0
 NAP_SECONDS = 0.05
 DEFAULTS = {"linger.ms": 0, "delivery.timeout.ms": 30_000}
 WRITER_PREFIX = "tidegate.appends."
-_TRIED_AGAIN = ("fenced", "offset-unknown")
+_RETRIED = ("fenced", "offset-unknown")
 
 
 class Appender:
-    """Appends, and returns when the broker has it. Safe to share between threads."""
+    """Appends records, and returns when the broker has confirmed them. Thread-safe."""
 
     def __init__(self, clients: Clients, topics: Topics, clock: Clock) -> None:
         self._clients = clients
@@ -55,7 +54,7 @@ class Appender:
         self._id = WRITER_PREFIX + uuid.uuid4().hex
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        """The offset of the last record; of an empty batch, the last offset that is taken."""
+        """Return the offset of the last record; for an empty batch, the partition's last used offset."""
         if not batch.num_rows:
             check_batch(self._topics.checked(partition.topic), partition.partition, batch, self._clock.now())
             return Offset(self._topics.ends([partition], committed=False)[partition] - 1)
@@ -63,7 +62,7 @@ class Appender:
         return append(partition, batch)
 
     def close(self) -> None:
-        """What was appended is there already."""
+        """Release the clients. There is nothing to flush: every append was confirmed."""
         with self._writing:
             if self._writer is not None:
                 self._writer.close()
@@ -80,7 +79,7 @@ class Appender:
             if self._producer is None:
                 self._producer = self._clients.producer(DEFAULTS)
             producer = self._producer
-            # Records of several threads might be joined to more than such a topic takes at once.
+            # librdkafka might combine records of several threads into a request above the topic's limit.
             alone: AbstractContextManager[object] = (
                 self._one_by_one[partition.topic] if is_small(info) else nullcontext()
             )
@@ -89,13 +88,13 @@ class Appender:
             try:
                 self._await(producer, partition, batch, report)
             except RAISED as cause:
-                if error_of(cause).fatal():  # this producer takes nothing any more
+                if error_of(cause).fatal():  # this producer is unusable from now on
                     self._drop(producer)
                 raise
         if report.offset is None:
             raise LogError(
                 "offset-unknown",
-                f"the record is in {partition}, at an offset that the broker did not report",
+                f"the record was appended to {partition}, but the broker did not report its offset",
                 "do not append it again; read the topic to find it",
             )
         return Offset(report.offset)
@@ -105,7 +104,7 @@ class Appender:
     ) -> None:
         send(producer, partition, batch, last=report.take)
         deadline = time.monotonic() + APPEND_SECONDS
-        while not report.done.is_set():  # another thread may get it
+        while not report.done.is_set():  # another thread's poll may deliver the report
             producer.poll(NAP_SECONDS)
             if time.monotonic() > deadline:
                 report.take(KafkaError(KafkaError._TIMED_OUT, "the broker does not answer"), None)
@@ -122,15 +121,15 @@ class Appender:
     # --- several records ------------------------------------------------------------------------------
 
     def _append_all(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        """In one transaction. A writer that failed before its commit has written nothing that counts: its id
-        may have expired since its last use, or the topic may have been created again, with offsets below
-        those that it knows. So a new one tries again, once."""
+        """Append in one transaction. If the writer fails before its commit, nothing was committed: its id may
+        have expired since its last use, or the topic may have been recreated, with offsets below those that
+        it knows. So retry once, with a new writer."""
         with self._writing:
             try:
                 try:
                     writer, last = self._sent(partition, batch)
                 except LogError as error:
-                    if error.code not in _TRIED_AGAIN:
+                    if error.code not in _RETRIED:
                         raise
                     writer, last = self._sent(partition, batch)
                 writer.commit()
@@ -150,7 +149,7 @@ class Appender:
 
 
 class _Report:
-    """What became of one record."""
+    """The delivery report of one record."""
 
     def __init__(self) -> None:
         self.offset: int | None = None
@@ -166,6 +165,6 @@ class _Report:
 def _aborted(partition: TopicPartition, batch: pa.RecordBatch) -> LogError:
     return LogError(
         "append-aborted",
-        f"the broker ended the transaction of {batch.num_rows:,} records for {partition}: none was appended",
+        f"the broker aborted the transaction of {batch.num_rows:,} records for {partition}: none is stored",
         "append fewer records at once, or raise transaction.timeout.ms under [kafka.producer]",
     )

@@ -1,7 +1,7 @@
-"""What `tidegate doctor` asks a cluster. No topic is made and no record written.
+"""The checks that `tidegate doctor` runs on a cluster. They create no topic and write no record.
 
-The clocks of this host and the brokers are not compared: no answer that librdkafka gives carries a broker's
-time, and a record written to learn it would stay.
+The clocks of this host and the brokers are not compared: librdkafka exposes no response with a broker's time,
+and a record written to learn it would stay.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from confluent_kafka.admin._resource import ResourceType
 from tidegate.errors import LogError
 from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.error_mapping import error_of, translated_errors
-from tidegate.log.kafka.topics import ASK_SECONDS, Topics
+from tidegate.log.kafka.topics import REQUEST_SECONDS, Topics
 from tidegate.log.topic import TopicSpec
 
 COPIES = "default.replication.factor"
@@ -21,7 +21,7 @@ IN_SYNC = "min.insync.replicas"
 
 
 class Checkup:
-    """Questions to one cluster; each gives what was found, or raises with a hint."""
+    """Checks of one cluster; each returns what it found, or raises an error with a hint."""
 
     def __init__(self, clients: Clients, topics: Topics) -> None:
         self._clients = clients
@@ -29,38 +29,38 @@ class Checkup:
 
     def brokers(self) -> int:
         with translated_errors("brokers cannot be listed"):
-            return len(self._clients.admin.list_topics(timeout=ASK_SECONDS).brokers)
+            return len(self._clients.admin.list_topics(timeout=REQUEST_SECONDS).brokers)
 
     def may_create(self, spec: TopicSpec) -> None:
-        """Whether such a topic could be made: the broker only looks at it."""
+        """Raise unless such a topic could be created: the broker only validates the request."""
         self._topics.create_dry(spec)
 
     def copies(self) -> tuple[int, int] | None:
-        """How many copies a new topic gets, and how many must be there to write; None if we may not know.
+        """Return the replicas of a new topic, and how many must be in sync to write; None without permission.
 
-        LogError `too-few-copies` where nothing could be written at all.
+        Raises LogError `too-few-copies` if nothing could be written at all.
         """
-        said = self._broker_config()
-        if said is None:
+        config = self._broker_config()
+        if config is None:
             return None
-        own = self._clients.replicas
-        copies = int(said[COPIES]) if own < 0 else own
-        needed = int(self._clients.topic_config.get(IN_SYNC, said[IN_SYNC]))
+        configured = self._clients.replicas
+        copies = int(config[COPIES]) if configured < 0 else configured
+        needed = int(self._clients.topic_config.get(IN_SYNC, config[IN_SYNC]))
         if copies < needed:
             raise LogError(
                 "too-few-copies",
-                f"a new topic gets {copies} copies, and {needed} must be there before a record is taken",
-                f'write [kafka.topics] "replication.factor" = {needed + 1}, or ask for a lower {IN_SYNC}',
+                f"a new topic gets {copies} copies, and {needed} must be in sync before a record is accepted",
+                f'set [kafka.topics] "replication.factor" = {needed + 1}, or lower {IN_SYNC} on the brokers',
             )
         return copies, needed
 
     def _broker_config(self) -> dict[str, str] | None:
         admin = self._clients.admin
         with translated_errors("the brokers' settings cannot be read"):
-            node = next(iter(admin.list_topics(timeout=ASK_SECONDS).brokers))
+            node = next(iter(admin.list_topics(timeout=REQUEST_SECONDS).brokers))
             resource = ConfigResource(ResourceType.BROKER, str(node))
             try:
-                found = admin.describe_configs([resource], request_timeout=ASK_SECONDS)[resource].result()
+                found = admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result()
             except KafkaException as cause:
                 if error_of(cause).code() != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
                     raise

@@ -1,4 +1,4 @@
-"""Kafka's errors in our words: no caller ever meets one of theirs."""
+"""Translate Kafka's errors into LogErrors: callers never see the originals."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FENCED = frozenset(
         KafkaError.UNKNOWN_PRODUCER_ID,
     ]
 )
-"""A transaction that ran out of time shows as one of these too: from here the two look the same."""
+"""A transaction that timed out is reported as one of these too: a client cannot distinguish the two."""
 
-_ACLS = "docs/kafka.md lists what tidegate must be allowed to do"
+_ACLS = "grant the permissions that docs/kafka.md lists"
 UNREACHABLE, UNNAMED, COMMIT_UNKNOWN = "log-unreachable", "kafka-error", "commit-unknown"
 _UNREACHABLE = (UNREACHABLE, "check the address and that the broker runs; nothing committed is lost")
 _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
@@ -70,7 +70,7 @@ _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
     (
         (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION),
         "no-such-topic",
-        "tidegate topics list shows what there is",
+        "list the topics that exist with: tidegate topics list",
     ),
     (
         (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE),
@@ -85,31 +85,31 @@ _GROUPS: list[tuple[tuple[int, ...], str, str]] = [
     (
         (KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD),
         "record-refused",
-        "a compacted topic takes no record without key; a topic may have a timestamp limit",
+        "a compacted topic accepts no record without a key; a topic may have a timestamp limit",
     ),
     (
         (KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR),
         "refused-by-broker",
-        "ask for what the cluster allows; [kafka.topics] sets replication.factor",
+        "request what the cluster allows; [kafka.topics] sets replication.factor",
     ),
 ]
 _CODES = {number: (code, hint) for numbers, code, hint in _GROUPS for number in numbers}
 
 RAISED = (KafkaException, SystemError)
-"""What librdkafka's clients raise: a fatal error that comes up while they call back leaves as the second."""
+"""What librdkafka's clients raise: a fatal error inside a callback is raised as a SystemError."""
 
 
 def error_of(cause: BaseException) -> KafkaError:
-    """The error inside of an exception; `_FATAL` where it got lost on the way."""
+    """Return the KafkaError inside an exception; `_FATAL` if it has none."""
     inner = cause.__cause__ if isinstance(cause, SystemError) else cause
     if isinstance(inner, KafkaException):
         error: KafkaError = inner.args[0]
         return error
-    return KafkaError(KafkaError._FATAL, "the client cannot go on")
+    return KafkaError(KafkaError._FATAL, "the client failed for good")
 
 
-def in_words(error: KafkaError, doing: str, writer_id: str = "") -> LogError:
-    """What to raise for an error of Kafka's that came up in `doing`."""
+def translate_error(error: KafkaError, doing: str, writer_id: str = "") -> LogError:
+    """Translate a Kafka error that occurred in `doing`; with `writer_id`, fencing becomes FencedError."""
     if writer_id and error.code() in FENCED:
         return FencedError(writer_id)
     code, hint = _CODES.get(error.code(), (UNNAMED, "try again; nothing committed is lost"))
@@ -118,31 +118,32 @@ def in_words(error: KafkaError, doing: str, writer_id: str = "") -> LogError:
 
 
 def unknown_commit(error: KafkaError, writer_id: str) -> LogError:
-    """What to raise for a commit that was asked for and not answered: it may count; do not repeat it."""
+    """Return the error for a commit request that got no answer: it may have taken effect."""
     return LogError(
         COMMIT_UNKNOWN,
         f"writer {writer_id!r} got no answer to its commit: {error.str()} ({error.name()});"
-        " the broker may have done it or not",
+        " the broker may have committed or not",
         "open the writer again, and read the positions or the topics before you write anything again",
     )
 
 
 def unknown_append(error: KafkaError, partition: TopicPartition) -> LogError | None:
-    """The same for a record that was sent outside of a transaction; None if it is certainly not there."""
+    """Return the error for an unconfirmed record outside of a transaction; None if it was surely not
+    written."""
     if _CODES.get(error.code(), ("", ""))[0] != UNREACHABLE:
         return None
     return LogError(
         COMMIT_UNKNOWN,
         f"the broker did not confirm a record for {partition} in time: {error.str()} ({error.name()});"
-        " it may be there or not",
+        " it may have been written or not",
         "read the topic before you append it again",
     )
 
 
 @contextmanager
 def translated_errors(doing: str, writer_id: str = "") -> Iterator[None]:
-    """Whatever librdkafka raises inside leaves as a LogError with a hint."""
+    """Raise errors of librdkafka from inside the block as LogErrors with a hint."""
     try:
         yield
     except RAISED as cause:
-        raise in_words(error_of(cause), doing, writer_id) from cause
+        raise translate_error(error_of(cause), doing, writer_id) from cause

@@ -1,4 +1,4 @@
-"""The log on a Kafka cluster. `log = "kafka://host:9092"` is all that changes for a user."""
+"""The log on a Kafka cluster. A user only changes one setting: `log = "kafka://host:9092"`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.errors import LogError
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.checkup import Checkup
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.error_mapping import in_words
+from tidegate.log.kafka.error_mapping import translate_error
 from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.topics import Topics
@@ -25,8 +25,8 @@ from tidegate.types import Offset, TopicPartition
 
 REACH_SECONDS = 5.0
 CHECK_SECONDS = 2.0
-NO_TOPIC = "__consumer_offsets"
-"""One that every cluster has: to ask for all of them may be much."""
+PROBED_TOPIC = "__consumer_offsets"
+"""A topic of every cluster, to probe the connection with: listing all topics may be slow."""
 
 
 class KafkaLog:
@@ -37,7 +37,7 @@ class KafkaLog:
     ) -> None:
         """Raises ConfigError for settings that librdkafka refuses, and LogError `log-unreachable`."""
         self._clock = clock or SystemClock()
-        self._place = LogLocation(f"kafka://{servers}", kafka=dict(settings or {}))
+        self._location = LogLocation(f"kafka://{servers}", kafka=dict(settings or {}))
         self._clients = Clients(servers, settings or {})
         self._id = self._reach()
         self._topics = Topics(self._clients)
@@ -49,12 +49,12 @@ class KafkaLog:
         return self._id
 
     @property
-    def place(self) -> LogLocation:
-        return self._place
+    def location(self) -> LogLocation:
+        return self._location
 
     def check(self) -> None:
         try:
-            self._clients.admin.list_topics(NO_TOPIC, timeout=CHECK_SECONDS)
+            self._clients.admin.list_topics(PROBED_TOPIC, timeout=CHECK_SECONDS)
         except KafkaException:
             raise self._unreachable() from None
 
@@ -91,15 +91,15 @@ class KafkaLog:
         self._topics.purge(partition, before)
 
     def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
-        """As offsets of a consumer group, so that `kafka-consumer-groups` shows the lag."""
+        """Publish positions as offsets of a consumer group, so that `kafka-consumer-groups` shows the lag."""
         self._mirror.show(group, positions)
 
     def checkup(self) -> Checkup:
-        """What a doctor asks."""
+        """Return the checks for `tidegate doctor`."""
         return Checkup(self._clients, self._topics)
 
     def staging(self) -> KafkaLog:
-        """The same cluster: a broker keeps topics out of each other's way."""
+        """Return this log: in a broker, writes to other topics do not delay live commits."""
         return self
 
     def close(self) -> None:
@@ -119,10 +119,10 @@ class KafkaLog:
         raise self._unreachable()
 
     def _unreachable(self) -> LogError:
-        self._clients.admin.poll(0)  # brings the errors that it met
+        self._clients.admin.poll(0)  # delivers the errors that it met
         error = self._clients.last_error or KafkaError(KafkaError._TIMED_OUT)
-        told = in_words(error, f"no broker answers at {self._clients.servers}")
-        if told.code != "log-unreachable":
-            return told
+        translated = translate_error(error, f"no broker answers at {self._clients.servers}")
+        if translated.code != "log-unreachable":
+            return translated
         hint = "check the address, security.protocol under [kafka], and that the broker runs"
-        return LogError(told.code, told.message, hint, retryable=True)
+        return LogError(translated.code, translated.message, hint, retryable=True)

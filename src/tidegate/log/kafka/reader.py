@@ -1,8 +1,7 @@
-"""Reading committed records of assigned partitions.
+"""Read committed records of assigned partitions.
 
-librdkafka fetches ahead in the background. The end of a partition is known by an event that carries its
-offset: that offset steps over the markers that transactions leave behind.
-"""
+librdkafka fetches ahead in the background. It reports the end of a partition by an event with an offset,
+which is after the markers of finished transactions."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidegate.errors import LogError
-from tidegate.log.kafka.error_mapping import in_words, translated_errors
-from tidegate.log.kafka.zero_time import WRITTEN_AS, take_back
+from tidegate.log.kafka.error_mapping import translate_error, translated_errors
+from tidegate.log.kafka.zero_time import WRITTEN_AS, restore_zeros
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import READ_SCHEMA, Headers, columns_to_batch
 from tidegate.types import Offset, TopicPartition
@@ -26,7 +25,7 @@ PAGE_RECORDS = 10_000
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 EMPTY = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 Bounds = Callable[[TopicPartition], tuple[int, int]]
 Identify = Callable[[Collection[str]], dict[str, "Future[str]"]]
@@ -42,9 +41,9 @@ class KafkaReader:
         bounds: Bounds,
         identify: Identify,
     ) -> None:
-        """`bounds` tells what a partition holds now: asked for when something is out of range. `identify`
-        asks which topics these are: of one that was made anew librdkafka would read on, as if it were the
-        same."""
+        """`bounds` returns the first and next offset of a partition, for the error about an offset out of
+        range. `identify` requests the topics' uids: librdkafka would read on in a recreated topic as if it
+        were the same."""
         self._consumer = consumer
         self._bounds = bounds
         self._positions: dict[TopicPartition, int] = dict(positions)
@@ -53,10 +52,10 @@ class KafkaReader:
         self._closed = False
         self._identity = _Identity({one.topic for one in positions}, identify)
         with translated_errors("partitions cannot be read"):
-            consumer.assign(self._places(positions))
+            consumer.assign(self._assignments(positions))
 
     def poll(self, timeout: float) -> list[Fetched]:
-        self._identity.look()
+        self._identity.check()
         with translated_errors("records cannot be read"):
             messages: list[Any] = self._consumer.consume(PAGE_RECORDS, 0.0)
             if not messages and timeout > 0:
@@ -75,38 +74,39 @@ class KafkaReader:
         self._positions[partition] = offset
         self._ended.discard(partition)
         if partition not in self._paused:
-            self._let_go([partition])
-            self._go_on([partition])
+            self._unassign([partition])
+            self._assign([partition])
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         paused = set(partitions)
         stopped, resumed = paused - self._paused, self._paused - paused
         self._paused = paused
         self._ended -= paused
-        self._let_go(stopped)
-        self._go_on(resumed)
+        self._unassign(stopped)
+        self._assign(resumed)
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
             self._consumer.close()
 
-    def _let_go(self, partitions: Iterable[TopicPartition]) -> None:
-        """Not Kafka's own pause: behind that the end would not be told again."""
-        if places := self._places(partitions):
-            with translated_errors("partitions cannot be let go"):
-                self._consumer.incremental_unassign(places)
+    def _unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Unassign instead of using Kafka's pause, after which the end would not be reported again."""
+        if assignments := self._assignments(partitions):
+            with translated_errors("partitions cannot be unassigned"):
+                self._consumer.incremental_unassign(assignments)
 
-    def _go_on(self, partitions: Iterable[TopicPartition]) -> None:
-        if places := self._places(partitions):
+    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
+        if assignments := self._assignments(partitions):
             with translated_errors("partitions cannot be read"):
-                self._consumer.incremental_assign(places)
+                self._consumer.incremental_assign(assignments)
 
-    def _places(self, partitions: Iterable[TopicPartition]) -> list[Place]:
-        return [Place(one.topic, one.partition, self._positions[one]) for one in partitions]
+    def _assignments(self, partitions: Iterable[TopicPartition]) -> list[KafkaPartition]:
+        return [KafkaPartition(one.topic, one.partition, self._positions[one]) for one in partitions]
 
     def _take(self, messages: list[Any]) -> list[Fetched]:
-        """In the order in which they came; the last event of a partition tells whether it is at its end."""
+        """Group messages by partition in their order; the last event of each decides whether it is at its
+        end."""
         moved: dict[TopicPartition, int] = {}
         records: dict[TopicPartition, list[Any]] = {}
         for run in _runs(messages):
@@ -131,65 +131,65 @@ class KafkaReader:
 
     def _fail(self, message: Any, error: KafkaError) -> None:
         if message.topic() is None:
-            raise in_words(error, "records cannot be read")
+            raise translate_error(error, "records cannot be read")
         partition = TopicPartition(message.topic(), message.partition())
         if error.code() not in _OUT_OF_RANGE:
-            raise in_words(error, f"{partition} cannot be read")
+            raise translate_error(error, f"{partition} cannot be read")
         start, end = self._bounds(partition)
         if self._positions[partition] > end:
             raise LogError(
                 "topic-recreated",
-                f"{partition} ends at {end}; asked for was {self._positions[partition]}: it was deleted and"
-                " created anew, or its broker lost records",
-                "bring the old topic back, or start over with: tidegate reset",
+                f"{partition} ends at {end}, but {self._positions[partition]} was requested: the topic was"
+                " deleted and recreated, or its broker lost records",
+                "restore the old topic, or start over with: tidegate reset",
             )
         raise LogError(
             "offset-out-of-range",
-            f"{partition} holds offsets {start} to {end - 1}; asked for was {self._positions[partition]}",
-            "history below the start was cut by retention or a purge; start from where the topic starts",
+            f"{partition} holds offsets {start} to {end - 1}, but {self._positions[partition]} was requested",
+            "older records were deleted by retention or a purge; start from the topic's first offset",
         )
 
 
 class _Identity:
-    """Whether topics are still the same ones: looked at now and then, without waiting for the answer."""
+    """Checks from time to time, without blocking, that topics were not deleted and recreated."""
 
     def __init__(self, topics: Collection[str], identify: Identify) -> None:
         self._topics = topics
         self._identify = identify
         self._known: dict[str, str] = {}
-        self._asked = identify(topics)
+        self._pending = identify(topics)
         self._due = 0.0
 
-    def look(self) -> None:
+    def check(self) -> None:
         if time.monotonic() < self._due:
             return
-        if not self._asked:
-            self._asked = self._identify(self._topics)
-        if not all(future.done() for future in self._asked.values()):
+        if not self._pending:
+            self._pending = self._identify(self._topics)
+        if not all(future.done() for future in self._pending.values()):
             return
-        for topic, future in self._asked.items():
+        for topic, future in self._pending.items():
             if (
                 future.exception() is None
                 and self._known.setdefault(topic, future.result()) != future.result()
             ):
                 raise LogError(
                     "topic-recreated",
-                    f"topic {topic!r} was deleted and created anew while it was read",
-                    "bring the old topic back, or start over with: tidegate reset",
+                    f"topic {topic!r} was deleted and recreated while it was read",
+                    "restore the old topic, or start over with: tidegate reset",
                 )
-        self._asked = {}
-        self._due = time.monotonic() + LOOK_SECONDS
+        self._pending = {}
+        self._due = time.monotonic() + CHECK_SECONDS
 
 
 def _runs(messages: list[Any]) -> Iterator[list[Any]]:
-    """Neighbours of one partition; an event that is no record stands alone. librdkafka brings a partition's
-    records in long runs, so most of the work is done by list comprehensions."""
+    """Split messages into runs of one partition; an event that is not a record is a run of its own.
+    librdkafka delivers a partition's records in long runs, so list comprehensions do most of the work."""
     if not messages:
         return
-    places = [(message.topic(), message.partition(), message.error() is None) for message in messages]
+    keys = [(message.topic(), message.partition(), message.error() is None) for message in messages]
     begin = 0
     for end in range(1, len(messages) + 1):
-        if end == len(messages) or places[end] != places[begin] or not places[begin][2]:
+        if end == len(messages) or keys[end] != keys[begin] or not keys[begin][2]:
             yield messages[begin:end]
             begin = end
 
@@ -197,9 +197,9 @@ def _runs(messages: list[Any]) -> Iterator[list[Any]]:
 def _batch(messages: list[Any]) -> pa.RecordBatch:
     timestamps = [message.timestamp()[1] for message in messages]
     found = [message.headers() for message in messages]
-    headers: list[Headers] | None = [own or () for own in found] if any(found) else None
+    headers: list[Headers] | None = [each or () for each in found] if any(found) else None
     if headers is not None and WRITTEN_AS in timestamps:
-        take_back(timestamps, headers)
+        restore_zeros(timestamps, headers)
     keys = [message.key() for message in messages]
     batch = columns_to_batch(timestamps, keys, [message.value() for message in messages], headers)
     offsets = pa.array([message.offset() for message in messages], pa.int64())

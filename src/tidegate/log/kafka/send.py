@@ -1,4 +1,4 @@
-"""From an Arrow batch to librdkafka's queue."""
+"""Queue the records of an Arrow batch in librdkafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.log.topic import TopicInfo
 from tidegate.types import TopicPartition
 
 BATCH_BYTES = 1_000_000
-"""librdkafka's batch.size: so much it may join, and the broker judges what was joined."""
+"""librdkafka's batch.size: it may combine records up to this size, and the broker checks the result."""
 SEND_SECONDS = 1.0
 Pairs = list[tuple[str, bytes | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
@@ -33,10 +33,10 @@ def send(
     first: OnDelivery | None = None,
     last: OnDelivery,
 ) -> None:
-    """Queue every record of the batch; only the deliveries of the first and the last one are reported.
+    """Queue every record of the batch; only the deliveries of the first and the last record are reported.
 
-    A call of Python for each record would cost more than all else. So this is for a single record, or for a
-    transaction, which librdkafka refuses to commit when any of its records was lost.
+    A Python callback for each record would cost more than everything else. So this is for a single record, or
+    for a transaction, which librdkafka refuses to commit if any of its records was lost.
     """
     times, keys, values = (batch.column(index).to_pylist() for index in range(3))
     records = _Columns(times, keys, values, _headers(batch.column(3)))
@@ -51,7 +51,7 @@ def send(
 
 
 class _Columns(NamedTuple):
-    """Records as lists; no headers at all is the cheap case."""
+    """Records as lists; fastest without any headers."""
 
     timestamps: list[int]
     keys: list[bytes | None]
@@ -63,19 +63,28 @@ class _Columns(NamedTuple):
         return _Columns(self.timestamps[begin:end], self.keys[begin:end], self.values[begin:end], headers)
 
 
-def _queue(producer: Producer, partition: TopicPartition, records: _Columns, told: OnDelivery | None) -> None:
-    """The loop is `map`'s: `produce` by position, where keywords and a loop of ours cost half as much again.
-    A record that found the queue full is tried again, with those behind it."""
+def _queue(
+    producer: Producer, partition: TopicPartition, records: _Columns, on_delivery: OnDelivery | None
+) -> None:
+    """Queue the records with `map` and positional arguments: keywords and a Python loop take half as long
+    again. A record that finds the queue full is retried, with those after it."""
     topic, number = partition
     left = records
     while left.values:
         at = iter(left.values)
-        given: list[Any] = [repeat(topic), at, left.keys, repeat(number), repeat(told), repeat(None)]
-        given.append(left.timestamps)
+        arguments: list[Any] = [
+            repeat(topic),
+            at,
+            left.keys,
+            repeat(number),
+            repeat(on_delivery),
+            repeat(None),
+        ]
+        arguments.append(left.timestamps)
         if left.headers is not None:
-            given.append(left.headers)
+            arguments.append(left.headers)
         try:
-            deque(map(producer.produce, *given), maxlen=0)
+            deque(map(producer.produce, *arguments), maxlen=0)
         except BufferError:
             count = len(left.values)
             left = left.part(count - length_hint(at) - 1, count)
@@ -85,7 +94,7 @@ def _queue(producer: Producer, partition: TopicPartition, records: _Columns, tol
 
 
 def _with_zeros(records: _Columns) -> _Columns:
-    """Records of time 0 in the form that can be written."""
+    """Rewrite records with timestamp 0 into the form that librdkafka can write."""
     count = len(records.timestamps)
     headers: list[Pairs] = [[] for _ in range(count)] if records.headers is None else list(records.headers)
     for index, timestamp in enumerate(records.timestamps):
@@ -100,39 +109,38 @@ def send_all(producer: Producer, seconds: float, failed: Callable[[], bool]) -> 
     deadline = time.monotonic() + seconds
     while producer.flush(SEND_SECONDS) and not failed():
         if time.monotonic() > deadline:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker does not take records"))
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker does not accept records"))
 
 
 def is_small(info: TopicInfo) -> bool:
-    """Whether librdkafka might join more records than the topic takes at once."""
+    """Whether librdkafka might combine records into a request above the topic's limit."""
     return info.setting("max.message.bytes") < BATCH_BYTES + RECORD_OVERHEAD
 
 
 def size_of(batch: pa.RecordBatch) -> int:
-    """Bytes that the broker may count for it, at most."""
+    """Return an upper bound of the bytes that the broker counts for the batch."""
     size: int = batch.nbytes + RECORD_OVERHEAD * batch.num_rows
     return size
 
 
 def pieces(batch: pa.RecordBatch, info: TopicInfo) -> Iterator[pa.RecordBatch]:
-    """The batch itself where it may be joined as librdkafka likes; for a topic that takes little at once,
-    parts of it, to be sent one after the other."""
+    """Yield the batch itself, or for a topic with a small limit, parts of it to send one after the other."""
     limit = info.setting("max.message.bytes")
     if not is_small(info) or size_of(batch) <= limit:
         yield batch
         return
     begin, taken = 0, 0
     for index in range(batch.num_rows):
-        own = size_of(batch.slice(index, 1))
-        if index > begin and taken + own > limit:
+        size = size_of(batch.slice(index, 1))
+        if index > begin and taken + size > limit:
             yield batch.slice(begin, index - begin)
             begin, taken = index, 0
-        taken += own
+        taken += size
     yield batch.slice(begin)
 
 
 def _headers(column: pa.Array[Any]) -> list[Pairs] | None:
-    """Of each record, without a dictionary for each header."""
+    """Return the headers of each record, without building a dict for each header."""
     if column.null_count == len(column):
         return None
     listed: Any = column

@@ -1,4 +1,4 @@
-"""Topics of a cluster: created, described, deleted, and where their partitions begin and end."""
+"""Create, describe and delete topics of a cluster, and look up the first and last offsets of partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
@@ -22,21 +22,21 @@ from tidegate.log.kafka.error_mapping import error_of, translated_errors
 from tidegate.log.topic import DEFAULTS, EVENT_TIMES, POLICY, RATIO, TIMES, TopicInfo, TopicSpec
 from tidegate.types import Offset, TopicPartition
 
-ASK_SECONDS = 20.0
+REQUEST_SECONDS = 20.0
 LEADER_SECONDS = 2.0
-"""A leader that is gone is waited for in vain: another one must be found."""
-SHOWN_SECONDS = 20.0
-"""A topic that was created or deleted shows everywhere after so long at most."""
-FRESH_SECONDS = 5.0
-"""So long after a topic was created, a broker that does not know it yet is asked again."""
+"""Timeout for requests to a leader: if it is gone, another leader must be looked up."""
+PROPAGATION_SECONDS = 20.0
+"""How long it may take until every broker knows that a topic was created or deleted."""
+NEW_TOPIC_SECONDS = 5.0
+"""How long after its creation a request for a topic that a broker does not know yet is retried."""
 NAP_SECONDS = 0.02
-TRUSTED_SECONDS = 30.0
+CACHE_SECONDS = 30.0
 GRACE_SECONDS = 0.25
-"""A commit is acknowledged before its markers are written: so long they may take."""
+"""A commit is acknowledged before its markers are written; this is how long they may take."""
 KEPT = {"retention.ms": str(DEFAULTS["retention.ms"])}
-"""Created by us a topic keeps its history, whatever the broker does with others."""
+"""A topic that tidegate creates keeps its history, whatever the broker's default."""
 NO_RECORD = -1
-"""The offset of a time after which no record came."""
+"""The offset that Kafka returns for a timestamp after that of every record."""
 EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _KNOWN = frozenset([*DEFAULTS, POLICY, RATIO, TIMES])
@@ -44,21 +44,21 @@ _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaEr
 
 
 class Topics:
-    """What the cluster says of its topics."""
+    """The topics of one cluster."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._seen: dict[str, tuple[float, TopicInfo]] = {}
+        self._cache: dict[str, tuple[float, TopicInfo]] = {}
         self._created: dict[str, float] = {}
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         self._create(spec, dry=False)
-        self._seen.pop(spec.name, None)
+        self._cache.pop(spec.name, None)
         self._created[spec.name] = time.monotonic()
-        return _as_asked(spec, self._shown(spec.name))
+        return _as_requested(spec, self._wait_until_visible(spec.name))
 
     def create_dry(self, spec: TopicSpec) -> None:
-        """Raise what `create` would raise, and make nothing."""
+        """Raise what `create` would raise, without creating anything."""
         self._create(spec, dry=True)
 
     def describe(self, name: str) -> TopicInfo:
@@ -66,18 +66,18 @@ class Topics:
             try:
                 return self._describe(name)
             except LogError as error:
-                if error.code != "no-such-topic" or not self._is_fresh(name):
+                if error.code != "no-such-topic" or not self._is_new(name):
                     raise
                 time.sleep(NAP_SECONDS)
 
-    def _is_fresh(self, name: str) -> bool:
-        """Whether it was created so recently that not every broker may know it."""
-        return time.monotonic() < self._created.get(name, -FRESH_SECONDS) + FRESH_SECONDS
+    def _is_new(self, name: str) -> bool:
+        """Whether the topic was created so recently that some brokers may not know it yet."""
+        return time.monotonic() < self._created.get(name, -NEW_TOPIC_SECONDS) + NEW_TOPIC_SECONDS
 
     def _describe(self, name: str) -> TopicInfo:
         admin, resource = self._clients.admin, ConfigResource(ResourceType.TOPIC, name)
-        described = admin.describe_topics(TopicCollection([name]), request_timeout=ASK_SECONDS)[name]
-        config = admin.describe_configs([resource], request_timeout=ASK_SECONDS)[resource]
+        described = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_SECONDS)[name]
+        config = admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource]
         try:
             topic = described.result()
             partitions = [TopicPartition(name, number) for number in range(len(topic.partitions))]
@@ -92,48 +92,50 @@ class Topics:
         return TopicInfo(name, str(topic.topic_id), kept, tuple(starts[one] for one in partitions))
 
     def identify(self, names: Collection[str]) -> dict[str, Future[str]]:
-        """Asks for the uids of topics, and does not wait."""
-        asked = self._clients.admin.describe_topics(TopicCollection(list(names)), request_timeout=ASK_SECONDS)
-        return {name: _then_uid(future) for name, future in asked.items()}
+        """Request the uids of topics, without waiting for them."""
+        described = self._clients.admin.describe_topics(
+            TopicCollection(list(names)), request_timeout=REQUEST_SECONDS
+        )
+        return {name: _then_uid(future) for name, future in described.items()}
 
     def checked(self, name: str) -> TopicInfo:
-        """The topic as described a moment ago: for checks of records, where offsets do not matter."""
-        at, info = self._seen.get(name, (0.0, None))
-        if info is None or time.monotonic() - at > TRUSTED_SECONDS:
+        """Return the topic, up to CACHE_SECONDS old: for checks of records, which do not need its offsets."""
+        at, info = self._cache.get(name, (0.0, None))
+        if info is None or time.monotonic() - at > CACHE_SECONDS:
             info = self.describe(name)
-            self._seen[name] = (time.monotonic(), info)
+            self._cache[name] = (time.monotonic(), info)
         return info
 
     def names(self) -> list[str]:
         with translated_errors("topics cannot be listed"):
-            found = self._clients.admin.list_topics(timeout=ASK_SECONDS).topics
+            found = self._clients.admin.list_topics(timeout=REQUEST_SECONDS).topics
         return sorted(name for name in found if not name.startswith("__"))
 
     def delete(self, name: str) -> None:
-        self._seen.pop(name, None)
+        self._cache.pop(name, None)
         self._created.pop(name, None)
         try:
-            self._clients.admin.delete_topics([name], request_timeout=ASK_SECONDS)[name].result()
+            self._clients.admin.delete_topics([name], request_timeout=REQUEST_SECONDS)[name].result()
         except KafkaException as cause:
             if error_of(cause).code() in _MISSING:
                 raise _no_such_topic(name) from None
             with translated_errors(f"topic {name!r} cannot be deleted"):
                 raise
-        deadline = time.monotonic() + SHOWN_SECONDS
+        deadline = time.monotonic() + PROPAGATION_SECONDS
         while name in self.names() and time.monotonic() < deadline:
             time.sleep(NAP_SECONDS)
 
     def ends(self, partitions: Iterable[TopicPartition], *, committed: bool) -> dict[TopicPartition, Offset]:
-        """The next offset of each. A committed end waits a moment for transactions that are just ending:
-        their commit may have been acknowledged, and who was told so expects to see it."""
-        asked = list(partitions)
-        ends = self._latest(asked, IsolationLevel.READ_UNCOMMITTED)
+        """Return the next offset of each partition. For committed ends, wait up to GRACE_SECONDS for
+        transactions that are just ending: if their commit was acknowledged, the caller expects to see it."""
+        listed = list(partitions)
+        ends = self._latest(listed, IsolationLevel.READ_UNCOMMITTED)
         if not committed:
             return ends
         deadline = time.monotonic() + GRACE_SECONDS
         while True:
-            stable = self._latest(asked, IsolationLevel.READ_COMMITTED)
-            if all(stable[one] >= ends[one] for one in asked) or time.monotonic() > deadline:
+            stable = self._latest(listed, IsolationLevel.READ_COMMITTED)
+            if all(stable[one] >= ends[one] for one in listed) or time.monotonic() > deadline:
                 return stable
             time.sleep(0.002)
 
@@ -143,19 +145,22 @@ class Topics:
         return self.ends([partition], committed=True)[partition] if found < 0 else Offset(found)
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
-        place = Place(partition.topic, partition.partition, before)
+        upto = KafkaPartition(partition.topic, partition.partition, before)
         with translated_errors(f"{partition} cannot be purged"):
-            for future in self._clients.admin.delete_records([place], request_timeout=ASK_SECONDS).values():
+            for future in self._clients.admin.delete_records(
+                [upto], request_timeout=REQUEST_SECONDS
+            ).values():
                 future.result()
 
     def _create(self, spec: TopicSpec, *, dry: bool) -> None:
-        """It may be there already."""
+        """Create the topic unless it exists."""
         config = KEPT | self._clients.topic_config | dict(spec.config) | {TIMES: EVENT_TIMES}
         new = NewTopic(spec.name, spec.partitions, self._clients.replicas, config=config)
         with translated_errors(f"topic {spec.name!r} cannot be created"):
-            asked = self._clients.admin.create_topics([new], validate_only=dry, request_timeout=ASK_SECONDS)
+            admin = self._clients.admin
+            created = admin.create_topics([new], validate_only=dry, request_timeout=REQUEST_SECONDS)
             try:
-                asked[spec.name].result()
+                created[spec.name].result()
             except KafkaException as cause:
                 if error_of(cause).code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -169,55 +174,56 @@ class Topics:
     def _offsets(
         self, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> dict[TopicPartition, int]:
-        """Again while a partition has no leader, or another one than was known."""
-        deadline = time.monotonic() + ASK_SECONDS
+        """List offsets; retry while a partition has no leader, or not the one that librdkafka knows."""
+        deadline = time.monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return self._ask_offsets(partitions, spec, isolation)
+                return self._request_offsets(partitions, spec, isolation)
             except LogError as error:
                 if not error.retryable or time.monotonic() > deadline:
                     raise
                 time.sleep(NAP_SECONDS)
-                self._learn_leaders({one.topic for one in partitions})
+                self._refresh_leaders({one.topic for one in partitions})
 
-    def _learn_leaders(self, topics: Iterable[str]) -> None:
-        """librdkafka asks the leaders that it knows of, and does not look for others by itself."""
+    def _refresh_leaders(self, topics: Iterable[str]) -> None:
+        """Refresh metadata: librdkafka sends requests to the leaders that it knows, and does not look for
+        others by itself."""
         for topic in topics:
             with suppress(KafkaException):
-                told = self._clients.admin.list_topics(topic, timeout=LEADER_SECONDS).topics[topic].error
-                if told is not None and told.code() in _MISSING and not self._is_fresh(topic):
+                error = self._clients.admin.list_topics(topic, timeout=LEADER_SECONDS).topics[topic].error
+                if error is not None and error.code() in _MISSING and not self._is_new(topic):
                     raise _no_such_topic(topic)
 
-    def _ask_offsets(
+    def _request_offsets(
         self, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
-        places = {Place(one.topic, one.partition): spec for one in partitions}
-        asked: Mapping[Place, Future[Any]] = self._clients.admin.list_offsets(
-            places, isolation_level=isolation, request_timeout=LEADER_SECONDS
+        specs = {KafkaPartition(one.topic, one.partition): spec for one in partitions}
+        futures: Mapping[KafkaPartition, Future[Any]] = self._clients.admin.list_offsets(
+            specs, isolation_level=isolation, request_timeout=LEADER_SECONDS
         )
         found = {}
-        for place, future in asked.items():
-            partition = TopicPartition(place.topic, place.partition)
+        for key, future in futures.items():
+            partition = TopicPartition(key.topic, key.partition)
             try:
                 found[partition] = int(future.result().offset)
             except KafkaException as cause:
                 if error_of(cause).code() in _MISSING:
-                    if self._is_fresh(partition.topic):
+                    if self._is_new(partition.topic):
                         raise _not_everywhere(partition) from None
                     raise _no_such_partition(partition) from None
                 with translated_errors(f"offsets of {partition} cannot be read"):
                     raise
-            if found[partition] < NO_RECORD:  # what librdkafka says while the leader changes
+            if found[partition] < NO_RECORD:  # what librdkafka returns while the leader changes
                 raise LogError(
                     "log-unreachable", f"{partition} has no leader", "wait for the broker", retryable=True
                 )
         return found
 
-    def _shown(self, name: str) -> TopicInfo:
-        """The topic, once it is there for everyone who asks."""
-        deadline = time.monotonic() + SHOWN_SECONDS
+    def _wait_until_visible(self, name: str) -> TopicInfo:
+        """Return the topic once it can be described."""
+        deadline = time.monotonic() + PROPAGATION_SECONDS
         while True:
             try:
                 return self.describe(name)
@@ -241,19 +247,19 @@ def _then_uid(described: Future[Any]) -> Future[str]:
     return answer
 
 
-def _as_asked(spec: TopicSpec, found: TopicInfo) -> TopicInfo:
+def _as_requested(spec: TopicSpec, found: TopicInfo) -> TopicInfo:
     if found.partitions != spec.partitions:
         raise LogError(
             "partition-count",
-            f"topic {spec.name!r} has {found.partitions} partitions, asked for were {spec.partitions}",
-            "ask for the count it has, or use another name",
+            f"topic {spec.name!r} has {found.partitions} partitions, but {spec.partitions} were requested",
+            "request the count that it has, or use another name",
         )
-    asked = spec.config.get(POLICY, "delete")
-    if found.policy != asked:
+    requested = spec.config.get(POLICY, "delete")
+    if found.policy != requested:
         raise LogError(
             "other-policy",
-            f"topic {spec.name!r} has cleanup.policy {found.policy!r}, asked for was {asked!r}",
-            "ask for the policy it has, or use another name",
+            f"topic {spec.name!r} has cleanup.policy {found.policy!r}, but {requested!r} was requested",
+            "request the policy that it has, or use another name",
         )
     check_event_times(found)
     return found
@@ -264,7 +270,7 @@ def _no_such_topic(name: str) -> LogError:
 
 
 def _not_everywhere(partition: TopicPartition) -> LogError:
-    message = f"{partition} was just created, and not every broker knows it"
+    message = f"{partition} was just created, and not every broker knows it yet"
     return LogError("log-unreachable", message, "wait a second", retryable=True)
 
 

@@ -17,7 +17,14 @@ from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.faultpoints import reach
 from tidegate.log.kafka.clients import Clients
-from tidegate.log.kafka.error_mapping import RAISED, UNNAMED, UNREACHABLE, error_of, in_words, unknown_commit
+from tidegate.log.kafka.error_mapping import (
+    RAISED,
+    UNNAMED,
+    UNREACHABLE,
+    error_of,
+    translate_error,
+    unknown_commit,
+)
 from tidegate.log.kafka.send import is_small, pieces, send, send_all, size_of
 from tidegate.log.kafka.topics import Topics
 from tidegate.log.topic import TopicInfo
@@ -27,13 +34,13 @@ T = TypeVar("T")
 
 TRANSACTION_MS = 10_000
 LONGEST_TRANSACTION_MS = 900_000
-"""What brokers take unless `transaction.max.timeout.ms` is set there."""
+"""The longest timeout that brokers accept unless they set `transaction.max.timeout.ms`."""
 OPEN_SECONDS = 60.0
 TRY_SECONDS = 1.0
 ABORT_SECONDS = 5.0
 DEFAULTS = {"transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20}
-"""A flush sends at once; until then records gather."""
-_ASK_AGAIN = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+"""A flush sends at once; until then librdkafka batches records."""
+_UNSPECIFIC = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 class Status(Enum):
@@ -45,13 +52,13 @@ class Status(Enum):
 
 
 class KafkaWriter:
-    """One transaction after the other under one id.
+    """Writes one transaction after the other under one id.
 
-    Commit: 1 send what is queued and wait until the broker has it; 7 end the transaction; 8 it counts. The
-    steps between, which the embedded log numbers, happen in the broker. Until 7 nothing counts, whatever the
-    error. A commit that was asked for and not answered is `commit-unknown` and spends the writer: opening the
-    next one waits until the broker has decided, and then the positions show how.
-    """
+    Commit: 1 send what is queued and wait until the broker has it; 7 end the transaction; 8 it is committed.
+    The steps between, which the embedded log numbers, happen in the broker. Until 7 nothing is committed,
+    whatever the error. A commit request that gets no answer is `commit-unknown` and makes the writer
+    unusable: opening the next writer waits until the broker has decided, and then the positions show the
+    outcome."""
 
     def __init__(
         self, clients: Clients, topics: Topics, clock: Clock, writer_id: str, open_seconds: float = 0.0
@@ -60,24 +67,24 @@ class KafkaWriter:
         self._clock = clock
         self._id = writer_id
         self._next: dict[TopicPartition, int] = {}
-        """Behind the last record that the broker reported, of all transactions."""
+        """The offset after the last record that the broker reported, over all transactions."""
         self._touched: set[TopicPartition] = set()
         self._queued: dict[TopicPartition, int] = {}
-        """Bytes that may still be joined to one request."""
+        """Bytes that librdkafka may still combine into one request."""
         self._refused: KafkaError | None = None
         self._refused_by = ""
         self._misreported: LogError | None = None
         limit = min(TRANSACTION_MS + int(1000 * open_seconds), LONGEST_TRANSACTION_MS)
         settings = {**DEFAULTS, "transaction.timeout.ms": limit, "transactional.id": writer_id}
         self._producer: Producer = clients.producer(settings)
-        # After the transaction's own time the broker has decided, and a new writer learns how.
+        # After the transaction's timeout the broker has decided, and a new writer can read the outcome.
         self._patience = 2 * clients.producer_setting("transaction.timeout.ms", limit) / 1000
         self._status = Status.IDLE
-        self._insist(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
+        self._retry(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
 
     @property
     def spent(self) -> bool:
-        """Whether it failed or was closed."""
+        """Whether the writer failed or was closed."""
         return self._status is Status.SPENT
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
@@ -86,7 +93,7 @@ class KafkaWriter:
         check_batch(info, partition.partition, batch, self._clock.now())
         if not batch.num_rows:
             return
-        with self._spending("records cannot be appended"):
+        with self._unusable_on_error("records cannot be appended"):
             if self._status is Status.IDLE:
                 self._producer.begin_transaction()
                 self._status = Status.OPEN
@@ -100,44 +107,45 @@ class KafkaWriter:
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         self._check_open()
-        asked = list(partitions)
-        with self._spending("records cannot be sent"):
+        listed = list(partitions)
+        with self._unusable_on_error("records cannot be sent"):
             self._send_all()
-        untouched = [partition for partition in asked if partition not in self._touched]
+        untouched = [partition for partition in listed if partition not in self._touched]
         ends = self._topics.ends(untouched, committed=False)
-        return {one: Offset(self._next[one]) if one in self._touched else ends[one] for one in asked}
+        return {one: Offset(self._next[one]) if one in self._touched else ends[one] for one in listed}
 
     def commit(self) -> None:
         self._check_open()
         reach("log.commit.1")
         if self._status is Status.OPEN:
-            with self._spending("the transaction cannot be committed"):
+            with self._unusable_on_error("the transaction cannot be committed"):
                 self._send_all()
                 reach("log.commit.7")
                 self._end_transaction()
-                self._begin_anew()
+                self._reset()
                 reach("log.commit.8")
 
     def abort(self) -> None:
         self._check_open()
         if self._status is Status.OPEN:
-            with self._spending("the transaction cannot be aborted"):
-                self._insist(self._producer.abort_transaction, "cannot be aborted", self._patience)
-                self._begin_anew()
+            with self._unusable_on_error("the transaction cannot be aborted"):
+                self._retry(self._producer.abort_transaction, "cannot be aborted", self._patience)
+                self._reset()
 
     def close(self) -> None:
         if self._status is Status.SPENT:
             return
         if self._status is Status.OPEN:
-            # The broker would do it by itself when the time is up; others wait for that in vain.
+            # The broker aborts by itself only after the timeout; until then other readers would be blocked.
             with suppress(*RAISED):
                 self._producer.abort_transaction(ABORT_SECONDS)
         self._spend()
 
-    # --- how it goes on -------------------------------------------------------------------------------
+    # --- sending and errors ---------------------------------------------------------------------------
 
     def _make_room(self, info: TopicInfo, partition: TopicPartition, piece: pa.RecordBatch) -> None:
-        """Send first what librdkafka might join with these records to more than the topic takes at once."""
+        """Send what is queued first, if librdkafka might combine it with these records above the topic's
+        limit."""
         if not is_small(info):
             return
         size = size_of(piece)
@@ -146,7 +154,7 @@ class KafkaWriter:
         self._queued[partition] = self._queued.get(partition, 0) + size
 
     def _send_all(self) -> None:
-        """Until the broker has everything that is queued."""
+        """Wait until the broker has everything that is queued."""
         send_all(self._producer, self._patience, lambda: self._refused is not None)
         if self._refused is not None:
             raise KafkaException(self._refused)
@@ -157,10 +165,11 @@ class KafkaWriter:
     def _delivered(
         self, partition: TopicPartition, between: int, error: KafkaError | None, message: Message
     ) -> None:
-        """The report of a record, with so many others since the last report.
+        """Handle the delivery report of a record, with `between` unreported records before it.
 
-        Its offset must be known and behind theirs. A broker that got a request twice may answer without one;
-        librdkafka then counts up from -1, and reports what looks like one of the partition's first offsets.
+        Its offset must be known and above theirs. A broker that got a request twice may answer without an
+        offset; librdkafka then counts up from -1, and reports what looks like one of the partition's first
+        offsets.
         """
         offset, lowest = message.offset(), self._next.get(partition, 0) + between
         if error is not None:
@@ -172,10 +181,10 @@ class KafkaWriter:
             self._next[partition] = offset + 1
 
     def _end_transaction(self) -> None:
-        """Ask the broker to commit, and raise `commit-unknown` where it may have done so without our knowing.
+        """Send the commit request, and raise `commit-unknown` if the broker may have committed unnoticed.
 
-        It has not if the client refused to ask, or if the first answer was a refusal. A later refusal may be
-        about a transaction that an earlier request has ended.
+        It has not committed if the client refused to send the request, or if the first answer was a refusal.
+        A later refusal may refer to a transaction that an earlier request has already ended.
         """
         deadline, first = time.monotonic() + self._patience, True
         while True:
@@ -186,15 +195,15 @@ class KafkaWriter:
                 if error.retriable() and time.monotonic() < deadline:
                     first = False
                     continue
-                code = in_words(error, "", self._id).code
+                code = translate_error(error, "", self._id).code
                 if first and code != UNREACHABLE and (error.txn_requires_abort() or code != UNNAMED):
                     raise
                 raise unknown_commit(error, self._id) from cause
             else:
                 return
 
-    def _insist(self, call: Callable[[float], T], what: str, seconds: float) -> None:
-        """Again and again while librdkafka says that this helps."""
+    def _retry(self, call: Callable[[float], T], what: str, seconds: float) -> None:
+        """Repeat the call, up to `seconds`, while librdkafka reports a retriable error."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -202,19 +211,19 @@ class KafkaWriter:
             except RAISED as cause:
                 error = error_of(cause)
                 if not error.retriable() or time.monotonic() > deadline:
-                    raise self._told(error, f"writer {self._id!r} {what}") from cause
+                    raise self._translated(error, f"writer {self._id!r} {what}") from cause
             else:
                 return
 
     @contextmanager
-    def _spending(self, doing: str) -> Iterator[None]:
-        """Whatever fails inside: nobody may go on from here."""
+    def _unusable_on_error(self, doing: str) -> Iterator[None]:
+        """Make the writer unusable if anything fails inside."""
         try:
             yield
         except RAISED as cause:
             error = self._cause(cause)
             self._give_up(error.txn_requires_abort())
-            raise self._told(error, f"writer {self._id!r}: {doing}") from cause
+            raise self._translated(error, f"writer {self._id!r}: {doing}") from cause
         except LogError as error:
             self._give_up(error is self._misreported)
             raise
@@ -223,20 +232,20 @@ class KafkaWriter:
             raise
 
     def _cause(self, raised: BaseException) -> KafkaError:
-        """What it was; a client that cannot go on tells when it is asked for more. Records that it dropped
-        only tell that they were dropped."""
+        """Return the underlying error. After a fatal error the client reports the cause only on the next
+        call, and dropped records only report that they were dropped."""
         error = error_of(raised)
-        if error.code() in _ASK_AGAIN:
+        if error.code() in _UNSPECIFIC:
             try:
                 self._producer.begin_transaction()
-            except KafkaException as told:
-                return error if error_of(told).code() == KafkaError._STATE else error_of(told)
+            except KafkaException as again:
+                return error if error_of(again).code() == KafkaError._STATE else error_of(again)
         return error
 
-    def _told(self, error: KafkaError, doing: str) -> LogError:
-        told = in_words(error, doing, self._id)
-        told.topic = self._refused_by
-        return told
+    def _translated(self, error: KafkaError, doing: str) -> LogError:
+        translated = translate_error(error, doing, self._id)
+        translated.topic = self._refused_by
+        return translated
 
     def _give_up(self, may_abort: bool) -> None:
         if may_abort:
@@ -244,8 +253,8 @@ class KafkaWriter:
                 self._producer.abort_transaction(ABORT_SECONDS)
         self._spend()
 
-    def _begin_anew(self) -> None:
-        """Also without what was reported of records that an abort dropped."""
+    def _reset(self) -> None:
+        """Clear the transaction's state, including delivery reports of records that an abort dropped."""
         self._status = Status.IDLE
         self._touched, self._queued = set(), {}
         self._refused, self._refused_by, self._misreported = None, "", None
@@ -261,7 +270,7 @@ class KafkaWriter:
 
 
 def _misreported(writer: str, partition: TopicPartition, offset: int | None, lowest: int) -> LogError:
-    got = "no offset" if offset is None else f"offset {offset}, where {lowest} is the lowest possible,"
+    got = "no offset" if offset is None else f"offset {offset}, although {lowest} is the lowest possible,"
     return LogError(
         "offset-unknown",
         f"the broker reported {got} for a record of writer {writer!r} in {partition};"

@@ -1,7 +1,7 @@
-"""Records of time 0.
+"""Records with timestamp 0.
 
-librdkafka takes 0 for "now", so a record of 1970-01-01 00:00:00.000 is written one millisecond later, with a
-header behind its own that says so. Our readers take both back; others see the time one millisecond late.
+librdkafka interprets timestamp 0 as "now", so a record of 1970-01-01 00:00:00.000 is written with timestamp 1
+and a marker header after its own headers. tidegate's readers undo both; other readers see timestamp 1.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MARK = (f"{HEADER_PREFIX}time", b"0")
 
 
 def marked(headers: Headers) -> list[tuple[str, bytes | None]]:
-    """The headers of a record of time 0, which is to be written as of WRITTEN_AS."""
+    """Return the headers of a record with timestamp 0, which is written with WRITTEN_AS."""
     return [*headers, MARK]
 
 
-def take_back(timestamps: list[int], headers: list[Headers]) -> None:
-    """Time 0 where it was meant, and no mark."""
+def restore_zeros(timestamps: list[int], headers: list[Headers]) -> None:
+    """Set marked records back to timestamp 0 and remove the marker header."""
     for index, timestamp in enumerate(timestamps):
-        own: Sequence[tuple[str, bytes | None]] = headers[index]
-        if timestamp == WRITTEN_AS and own and own[-1] == MARK:
+        pairs: Sequence[tuple[str, bytes | None]] = headers[index]
+        if timestamp == WRITTEN_AS and pairs and pairs[-1] == MARK:
             timestamps[index] = 0
-            headers[index] = own[:-1]
+            headers[index] = pairs[:-1]

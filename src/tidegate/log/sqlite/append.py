@@ -1,4 +1,4 @@
-"""Giving offsets to encoded batches, inside a write transaction that someone else opened."""
+"""Store encoded batches and assign their offsets, inside a write transaction that the caller opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAVE = "UPDATE partition SET start = ?, next = ?, clean = ?, seal = ? WHERE id 
 
 
 def pieces_of(batches: list[pa.RecordBatch], size: int) -> list[Encoded]:
-    """Batches of one partition, `size` bytes in all, joined and cut into pieces of about a MiB, encoded."""
+    """Join the batches of one partition, `size` bytes in all, and encode them in pieces of about 1 MiB."""
     joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     if joined.num_rows == 0:
         return []
@@ -29,18 +29,18 @@ def pieces_of(batches: list[pa.RecordBatch], size: int) -> list[Encoded]:
 
 
 def store_batch(connection: apsw.Connection, encoded: Encoded) -> int:
-    """Store the bytes; nobody sees them until a span links them."""
+    """Store the bytes and return the batch's id; readers do not see it until a span links to it."""
     connection.execute("INSERT INTO batch (data) VALUES (?)", (encoded.data,))
     return connection.last_insert_rowid()
 
 
 def load_partition(connection: apsw.Connection, partition_id: int) -> PartitionRow:
-    """The partition now; a topic that was deleted meanwhile is told by name."""
+    """Load a partition's current row; raise LogError `no-such-topic` if its topic was deleted."""
     return load_partitions(connection, [partition_id])[partition_id]
 
 
 def load_partitions(connection: apsw.Connection, ids: Collection[int]) -> dict[int, PartitionRow]:
-    """Many partitions now, asked for at once."""
+    """Load the current rows of several partitions with one query."""
     rows = connection.execute(
         f"SELECT {PARTITION_COLUMNS} FROM partition p"  # noqa: S608 - constants
         " WHERE id IN (SELECT value FROM json_each(?))"
@@ -54,12 +54,12 @@ def load_partitions(connection: apsw.Connection, ids: Collection[int]) -> dict[i
 
 
 def save_partition(connection: apsw.Connection, partition: PartitionRow) -> None:
-    """Store what changed of it."""
+    """Store the partition's changed columns."""
     connection.execute(_SAVE, _saved(partition))
 
 
 def link(connection: apsw.Connection, stored: Mapping[PartitionRow, list[tuple[int, Encoded]]]) -> None:
-    """Give the stored batches the next offsets of their partitions, in order."""
+    """Assign the next offsets of their partitions to the stored batches, in order."""
     spans: list[tuple[Any, ...]] = []
     moved: list[tuple[Any, ...]] = []
     for partition, batches in stored.items():

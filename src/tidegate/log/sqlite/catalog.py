@@ -1,6 +1,6 @@
-"""Which topics exist, and the ids of their partitions.
+"""The topics of the log, and the ids of their partitions.
 
-Ids are never used again, so a cached one of a deleted topic finds nothing rather than another topic.
+Ids are never reused, so the cached id of a deleted topic finds nothing, and never another topic.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Catalog:
         self._cache: dict[str, Entry] = {}
 
     def create(self, spec: TopicSpec) -> TopicInfo:
-        """Create the topic, or check that the one of that name is as asked for."""
+        """Create the topic, or check that the existing one has the requested partitions and policy."""
         wanted = TopicInfo(spec.name, uuid.uuid4().hex, check_config(spec.config), (0,) * spec.partitions)
         with self._database.write() as connection:
             existing = _find(connection, spec.name)
@@ -56,19 +56,21 @@ class Catalog:
         if found.partitions != spec.partitions:
             raise LogError(
                 "partition-count",
-                f"topic {spec.name!r} has {found.partitions} partitions, asked for were {spec.partitions}",
-                "ask for the count it has, or delete the topic first",
+                f"topic {spec.name!r} has {found.partitions} partitions,"
+                f" but {spec.partitions} were requested",
+                "request the count that it has, or delete the topic first",
             )
         if found.policy != wanted.policy:
             raise LogError(
                 "other-policy",
-                f"topic {spec.name!r} has cleanup.policy {found.policy!r}, asked for was {wanted.policy!r}",
-                "events and tables need topics of their own; use another name",
+                f"topic {spec.name!r} has cleanup.policy {found.policy!r},"
+                f" but {wanted.policy!r} was requested",
+                "events and tables need separate topics; use another name",
             )
         return found
 
     def find(self, name: str) -> Entry:
-        """The topic as it is now."""
+        """Return the topic as it is now; raise LogError `no-such-topic`."""
         with self._database.read() as connection:
             entry = _find(connection, name)
         if entry is None:
@@ -78,31 +80,31 @@ class Catalog:
         return entry
 
     def cached(self, partition: TopicPartition) -> Entry:
-        """The topic as it was when last looked up, if it had this partition: its ids and config hold until
-        it is deleted."""
+        """Return the cached topic if it has this partition, else look it up. Ids and config stay valid until
+        the topic is deleted."""
         entry = self._cache.get(partition.topic)
         if entry is None or partition.partition >= len(entry.partitions):
             entry = self.find(partition.topic)
         return entry
 
     def partition_id(self, partition: TopicPartition) -> int:
-        """The id of one partition."""
+        """Return the id of one partition."""
         return _id_in(self.cached(partition), partition)
 
     def current_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ids of partitions now, whatever another process deleted and created meanwhile."""
+        """Return the partitions' current ids, even if another process has recreated their topics."""
         listed = list(partitions)
         entries = {name: self.find(name) for name in {partition.topic for partition in listed}}
         return {partition: _id_in(entries[partition.topic], partition) for partition in listed}
 
     def forget(self, name: str) -> None:
-        """Look the topic up again next time."""
+        """Drop the topic from the cache."""
         self._cache.pop(name, None)
 
     @contextmanager
-    def trusted(self, partitions: Iterable[TopicPartition]) -> Iterator[None]:
-        """Work with cached ids. If a topic turns out to be deleted, its name is looked up the next time:
-        another process may have created it again."""
+    def cached_ids(self, partitions: Iterable[TopicPartition]) -> Iterator[None]:
+        """Work with cached ids inside. If a topic turns out to be deleted, drop it from the cache, so that
+        its name is looked up the next time: another process may have recreated it."""
         try:
             yield
         except LogError as error:
@@ -112,7 +114,7 @@ class Catalog:
             raise
 
     def names(self) -> list[str]:
-        """All topics, sorted."""
+        """Return the names of all topics, sorted."""
         with self._database.read() as connection:
             rows = fetch(connection, f"SELECT {_TOPIC_COLUMNS} FROM topic WHERE name IS NOT NULL")  # noqa: S608
         for row in rows:
@@ -120,14 +122,14 @@ class Catalog:
         return sorted(row[1] for row in rows)
 
     def entries(self) -> list[Entry]:
-        """All topics as they are now."""
+        """Return all topics as they are now."""
         with self._database.read() as connection:
             names = fetch(connection, "SELECT name FROM topic WHERE name IS NOT NULL")
             found = [_find(connection, name) for (name,) in names]
         return [entry for entry in found if entry is not None]
 
     def delete(self, name: str) -> None:
-        """The topic is gone at once; its bytes are swept in pieces later."""
+        """Delete the topic at once; its stored batches are removed later, in pieces."""
         entry = self.find(name)
         with self._database.write() as connection:
             row = connection.execute(
@@ -156,7 +158,7 @@ def _find(connection: apsw.Connection, name: str) -> Entry | None:
     ).fetchall()
     partitions = tuple(to_partition(row) for row in rows)
     if [partition.number for partition in partitions] != list(range(count)):
-        raise corrupt(f"topic {name!r} lost a partition")
+        raise corrupt(f"a partition of topic {name!r} is missing")
     starts = tuple(partition.start for partition in partitions)
     return Entry(TopicInfo(name, uid, msgspec.json.decode(config, type=dict[str, str]), starts), partitions)
 

@@ -1,7 +1,7 @@
-"""Batches as bytes: an Arrow IPC message, compressed, without schema, with a checksum beside it.
+"""Encode batches as bytes: a compressed Arrow IPC message without schema, with a separate checksum.
 
-A fresh batch has dense offsets, so none are stored; a compacted one has holes, so it keeps each
-record's distance from the first offset of its span. Records without headers store no header column.
+A fresh batch has dense offsets, so none are stored; a compacted one has gaps, so it stores each record's
+distance from the first offset of its span. Records without headers store no header column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _zstd = pa.Codec("zstd", 1)
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A batch ready to be stored, or stored already and without its data."""
+    """An encoded batch; `data` is empty once it is stored."""
 
     data: bytes
     size: int
@@ -43,13 +43,14 @@ class Encoded:
 
 
 def encode(batch: pa.RecordBatch) -> Encoded:
-    """A fresh batch (APPEND_SCHEMA), whose offsets will be dense. Somebody waits: compressed quickly."""
+    """Encode a fresh batch (APPEND_SCHEMA), whose offsets will be dense, with fast compression: a caller is
+    waiting."""
     return _encode(batch, 0, LZ4)
 
 
 def encode_sparse(batch: pa.RecordBatch, base: int) -> Encoded:
-    """A batch that was read (READ_SCHEMA) and kept in part; `base` is the first offset of its span. It stays
-    for long and nobody waits: compressed well."""
+    """Encode the records that compaction kept (READ_SCHEMA); `base` is the first offset of their span. They
+    stay for long and nobody waits for it, so compression is strong."""
     distance = pc.subtract(batch.column(0), pa.scalar(base, pa.int64()))
     columns = [distance, *batch.columns[1:]]
     return _encode(pa.RecordBatch.from_arrays(columns, schema=_SCHEMAS[SPARSE | WITH_HEADERS]), SPARSE, ZSTD)
@@ -81,7 +82,7 @@ def _encode(batch: pa.RecordBatch, kind: int, compression: int) -> Encoded:
 
 
 def decode(data: bytes, kind: int, raw: int, base: int) -> pa.RecordBatch:
-    """The stored batch with its offsets (READ_SCHEMA). The caller has compared the checksum."""
+    """Decode a stored batch, with its offsets (READ_SCHEMA). The caller has checked the checksum."""
     buffer = pa.py_buffer(data)
     if kind & (LZ4 | ZSTD):
         buffer = (_zstd if kind & ZSTD else _lz4).decompress(buffer, decompressed_size=raw)

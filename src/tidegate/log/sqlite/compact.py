@@ -1,10 +1,10 @@
-"""Compaction: of each key only the newest record stays.
+"""Compaction: keep only the newest record of each key.
 
-A pass looks at what came since the last one, learns the newest offset of each key in it (at most some
+A pass reads the records since the last pass, collects the newest offset of each of their keys (at most some
 hundred thousand keys, so that memory is bounded), then walks the whole partition from its start and drops
-what is older. Walking in order matters for tombstones: when a span's tombstones get their horizon, nothing
-older of their keys is left before them, so dropping them at the horizon brings no value back. A restore
-that is slower than the horizon would miss them; DESIGN 5 says what a store does about that.
+older records. Walking in order matters for tombstones: when a span's tombstones get their horizon, no older
+record of their keys is left before them, so dropping them at the horizon brings no value back. A restore
+that is slower than the horizon would miss them; DESIGN 5 describes what a store does about that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Run = list[tuple[Span, "bytes | None"]]
 
 
 def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: int) -> bool:
-    """Whether enough is dirty, or something dirty is old enough, or tombstones reached their horizon."""
+    """Whether to compact now: enough is dirty, or dirty for too long, or tombstones reached their horizon."""
     with database.read() as connection:
         query = (
             "SELECT coalesce(sum(size), 0), coalesce(sum(size) FILTER (WHERE last >= ?), 0),"
@@ -50,7 +50,8 @@ def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: in
 def compact(
     database: Database, info: TopicInfo, partition_id: int, now: int, go_on: Callable[[], bool]
 ) -> None:
-    """Passes until everything that may be compacted is, or until `go_on`, asked after each run, says no."""
+    """Run passes until everything that may be compacted is, or until `go_on`, called after each run, is
+    False."""
     while True:
         with database.read() as connection:
             partition = load_partition(connection, partition_id)
@@ -67,7 +68,7 @@ def compact(
 def _newest_offsets(
     database: Database, info: TopicInfo, partition: PartitionRow, now: int
 ) -> tuple[dict[bytes, int], int]:
-    """Newest offset of each key from `clean` on, and up to which offset that is known."""
+    """Return the newest offset of each key from `clean` on, and the offset up to which that holds."""
     newest: dict[bytes, int] = {}
     until = max(partition.clean, partition.start)
     lag = info.setting("min.compaction.lag.ms")
@@ -91,8 +92,8 @@ def _walk(
     now: int,
     go_on: Callable[[], bool],
 ) -> bool:
-    """Rewrite the spans below `until`, run by run. False if it stopped before: one was changed by somebody
-    else, or it is not to go on."""
+    """Rewrite the spans below `until`, run by run. Return False if it stopped early: because another process
+    changed a span, or because `go_on` returned False."""
     retention = info.setting("delete.retention.ms")
     for run in _runs(_spans(database, partition, partition.start, until), retention, now):
         parts = [_kept(span, decode_span(span, data), newest, now) for span, data in run]
@@ -108,8 +109,9 @@ def _walk(
 
 
 def _horizon(span: Span, retention: int, now: int) -> int:
-    """When the tombstones of a span may go. Rounded up to an eighth of their retention, so that those of
-    about one age have one horizon; once given, it does not move."""
+    """Return the time from which the tombstones of a span may be removed. It is rounded up to an eighth of
+    their retention, so that tombstones of about the same age share a horizon; once set, it does not
+    change."""
     if not span.tombstones or span.horizon:
         return span.horizon
     grain = max(1, retention // 8)
@@ -126,8 +128,8 @@ def _kept(span: Span, batch: pa.RecordBatch, newest: dict[bytes, int], now: int)
 
 
 def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[Run]:
-    """Neighbours that together make about one full batch. Tombstones of different horizons do not share a
-    run: they would all wait for the youngest, pass after pass."""
+    """Group adjacent spans into runs of about one full batch. Tombstones of different horizons do not share
+    a run: they would all have to wait for the latest horizon, pass after pass."""
     run: Run = []
     size, first_horizon = 0, 0
     for span, data in spans:
@@ -146,12 +148,12 @@ def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) 
 def _spans(
     database: Database, partition: PartitionRow, offset: int, until: int
 ) -> Iterator[tuple[Span, bytes | None]]:
-    """Spans from the one that holds `offset` on, as long as they end below `until`, page by page."""
+    """Yield the spans from the one that holds `offset` on, while they end below `until`, page by page."""
     while offset < until:
         with database.read() as connection:
             current = load_partition(connection, partition.id)
             page = read_spans(connection, current, max(offset, current.start), TARGET_BYTES)
-        if not page:  # a purge took everything meanwhile
+        if not page:  # a purge has removed everything in the meantime
             return
         for span, data in page:
             if span.last >= until:

@@ -1,8 +1,8 @@
-"""The file: connections and short transactions.
+"""The SQLite file: its connections and short transactions.
 
-One connection writes, under a lock; one answers short reads; each reader has one of its own, so that it
-can see by `data_version` that another connection committed. No read stays open across calls: an open
-read keeps the WAL from being reset, and it grows without end.
+One connection writes, under a lock; one serves short reads; each reader has its own connection, so that
+`data_version` shows it that another connection committed. No read transaction stays open across calls: an
+open read prevents the WAL from being reset, and it would grow without bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
 
 
 class Database:
-    """One SQLite log file, or one in memory that lives as long as a connection to it does."""
+    """One SQLite log file, or an in-memory database that exists while a connection to it is open."""
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class Database:
     ) -> None:
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST_SQLITE:
             raise LogError(
-                "old-sqlite", f"SQLite {apsw.sqlite_lib_version()} may lose data", "pip install -U apsw"
+                "old-sqlite",
+                f"SQLite {apsw.sqlite_lib_version()} is too old: it may lose data",
+                "install a newer one with: pip install -U apsw",
             )
         self.path = path
         self._vfs = vfs
@@ -69,12 +71,13 @@ class Database:
             self._reading = self.connect()
 
     def connect(self, *, create: bool = False, busy_seconds: float | None = None) -> apsw.Connection:
-        """A new connection, set up as all of them are; `busy_seconds` if it has less patience."""
+        """Open a connection with the common settings; `busy_seconds` overrides how long it waits for
+        locks."""
         flags = _FLAGS | (apsw.SQLITE_OPEN_CREATE if create else 0)
         with translated_errors():
             connection = apsw.Connection(self._name, flags=flags)
             with _untouched_on_error(connection):
-                connection.set_busy_handler(_Patience(busy_seconds or self._busy_seconds))
+                connection.set_busy_handler(_BusyHandler(busy_seconds or self._busy_seconds))
                 if self.path is not None:
                     connection.pragma("synchronous", "FULL")
                     connection.pragma("wal_autocheckpoint", 0)
@@ -85,11 +88,11 @@ class Database:
 
     @contextmanager
     def write(self, *, sync: bool = True) -> Iterator[apsw.Connection]:
-        """One short write transaction. `sync=False` is for what only a later synced commit makes visible,
-        and for what a crash may undo.
+        """Run one short write transaction. `sync=False` is for changes that only a later synced commit makes
+        visible, and for changes that a crash may undo.
 
-        A failure before COMMIT rolls back. A failure of COMMIT itself that is not a plain refusal leaves
-        it open what a crash would bring back: `commit-unknown`, and this database is spent.
+        A failure before COMMIT rolls back. If COMMIT itself fails with an I/O error, it is unknown whether
+        the transaction would survive a crash: `commit-unknown`, and this object is unusable from then on.
         """
         with self._lock, translated_errors():
             self.check()
@@ -112,7 +115,7 @@ class Database:
             except apsw.IOError as error:
                 self._broken = LogError(
                     "commit-unknown",
-                    f"the commit failed on disk ({error}); whether it counts shows at the next opening",
+                    f"the commit failed on disk ({error}); reopening the log shows whether it took effect",
                     "open the log and the writer again, and read the positions",
                 )
                 raise self._broken from error
@@ -120,24 +123,24 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def settle(self) -> None:
-        """Bring what was committed unsynced to the disk, with no lock held: the next synced commit, during
-        which everybody waits, then has little left to sync. A matter of speed, not of safety."""
+    def sync_wal(self) -> None:
+        """Sync unsynced commits to disk while holding no lock: the next synced commit, which blocks other
+        writers, then has little left to sync. This is for speed, not for safety."""
         if self.path is not None and (wal := self.path.with_name(self.path.name + "-wal")).exists():
             with translated_errors(), wal.open("rb") as file:
                 os.fdatasync(file.fileno())
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """One short read transaction: everything inside sees the same moment."""
+        """Run one short read transaction: all queries inside see the same snapshot."""
         with self._read_lock:
             self.check()
             with snapshot(self._reading):
                 yield self._reading
 
     def close(self) -> None:
-        """Close the connections. Closing twice is fine. The last one moves the WAL into the file; if that
-        fails, everything is still in the WAL."""
+        """Close the connections; idempotent. The last connection moves the WAL into the file; if that fails,
+        all data is still in the WAL."""
         with self._lock, self._read_lock, translated_errors():
             self._closed = True
             try:
@@ -146,18 +149,20 @@ class Database:
                 self._writing.close()
 
     def check(self) -> None:
-        """Raise LogError if nothing can be done with it any more: `commit-unknown`, `closed`, `forked`."""
+        """Raise LogError if this object can no longer be used: `commit-unknown`, `closed` or `forked`."""
         if self._broken is not None:
             raise self._broken
         if self._closed:
             raise LogError("closed", "the log is closed", "open it again")
         if os.getpid() != self._pid:
-            raise LogError("forked", "the log was opened by the parent process", "open it in each process")
+            raise LogError(
+                "forked", "the log was opened by the parent process", "open the log in each process"
+            )
 
 
 @contextmanager
 def snapshot(connection: apsw.Connection) -> Iterator[None]:
-    """One short read transaction on a connection of one's own."""
+    """Run one short read transaction on the caller's own connection."""
     with translated_errors():
         connection.execute("BEGIN")
         try:
@@ -168,12 +173,12 @@ def snapshot(connection: apsw.Connection) -> Iterator[None]:
 
 
 def fetch(connection: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
+    """Return all rows of a query."""
     return list(connection.execute(query, values))
 
 
-class _Patience:
-    """Waits for the write lock in short naps: SQLite's own back-off sleeps longer than a commit takes."""
+class _BusyHandler:
+    """Waits for the write lock with short sleeps: SQLite's own back-off sleeps longer than a commit takes."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -191,7 +196,8 @@ class _Patience:
 
 @contextmanager
 def _untouched_on_error(connection: apsw.Connection) -> Iterator[None]:
-    """A file that is refused stays as it is: the last connection would move the WAL into it and delete it."""
+    """Leave the file unchanged if it is refused: closing the last connection would otherwise move the WAL
+    into it and delete the WAL."""
     try:
         yield
     except BaseException:
@@ -203,12 +209,12 @@ def _untouched_on_error(connection: apsw.Connection) -> Iterator[None]:
 
 
 def _prepare(path: Path, vfs: str | None, mounts: Path) -> None:
-    """See that `path` is a whole file of ours, or make one: built aside and linked into place whole, so that
-    neither a crash nor a second process ever meets half a log."""
+    """Check that `path` is an intact log, or create one: as a temporary file that is then hard-linked to
+    `path`, so that neither a crash nor a second process ever finds an incomplete log."""
     with translated_errors():
         refuse_network_file_system(path, mounts)
         if path.is_dir():
-            raise LogError("not-a-log", f"{path} is a folder", "name a file")
+            raise LogError("not-a-log", f"{path} is a folder", "use the path of a file")
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             _make(path, vfs)

@@ -1,4 +1,4 @@
-"""Who holds a writer id: the highest epoch, checked in the same transaction that writes."""
+"""Fencing: the highest epoch holds a writer id, checked in the same transaction that writes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from tidegate.log.sqlite.layout import check, corrupt, seal
 from tidegate.types import Epoch
 
 SWEEP_BATCHES = 16
-SEEN = "seen/"
-"""Before a writer's id in `meta`: when it was last known to be open, in milliseconds since 1970."""
+LAST_ALIVE = "seen/"
+"""Prefix of a writer's id in `meta`: when it was last known to be open, in milliseconds since 1970."""
 FLOOR = "writer-floor"
-"""In `meta`: the highest epoch of a row that was deleted."""
+"""Key in `meta`: the highest epoch of any deleted writer row."""
 
 
 def take_over(database: Database, writer_id: str, now: int) -> Epoch:
-    """Become the holder of the id: older holders can commit nothing any more, and what they left pending is
-    swept."""
+    """Become the holder of the id: older holders can no longer commit, and their pending batches are
+    deleted."""
     if not writer_id or len(writer_id) > 1000:
         raise ConfigError("illegal-name", "a writer id has 1 to 1000 characters", "shorten the app id")
     with database.write() as connection:
         epoch = raise_epoch(connection, writer_id)
-        put_meta(connection, SEEN + writer_id, now)
+        put_meta(connection, LAST_ALIVE + writer_id, now)
     sweep(database, writer_id)
     return epoch
 
 
 def raise_epoch(connection: apsw.Connection, writer_id: str) -> Epoch:
-    """Fence whoever holds the id. The new epoch was never given before, also if the row was deleted since."""
+    """Fence the current holder of the id. The new epoch was never used before, even if the row was deleted
+    in the meantime."""
     before = _current(connection, writer_id)
     if before is None:
         before = number_in_meta(connection, FLOOR) or 0
@@ -50,16 +51,15 @@ def check_epoch(connection: apsw.Connection, writer_id: str, epoch: int) -> None
 
 
 def sweep(database: Database, writer_id: str, up_to_epoch: int | None = None) -> None:
-    """Delete what this id left pending in epochs that are over, or up to the one given, some batches at a
-    time."""
-    mine = "SELECT batch FROM pending WHERE writer = ? AND epoch <= ? LIMIT ?"
+    """Delete the pending batches of this id, some at a time: those of past epochs, or up to a given one."""
+    query = "SELECT batch FROM pending WHERE writer = ? AND epoch <= ? LIMIT ?"
     while True:
         with database.write(sync=False) as connection:
             limit = up_to_epoch
             if limit is None:
                 current = _current(connection, writer_id)
                 limit = 2**63 - 1 if current is None else current - 1
-            rows = connection.execute(mine, (writer_id, limit, SWEEP_BATCHES)).fetchall()
+            rows = connection.execute(query, (writer_id, limit, SWEEP_BATCHES)).fetchall()
             connection.executemany("DELETE FROM batch WHERE id = ?", rows)
             connection.executemany("DELETE FROM pending WHERE batch = ?", rows)
         if len(rows) < SWEEP_BATCHES:
@@ -67,7 +67,7 @@ def sweep(database: Database, writer_id: str, up_to_epoch: int | None = None) ->
 
 
 def number_in_meta(connection: apsw.Connection, key: str) -> int | None:
-    """A number of the table `meta`, its seal compared."""
+    """Return a number of the table `meta`, after checking its seal."""
     row = connection.execute("SELECT key, value, seal FROM meta WHERE key = ?", (key,)).fetchone()
     if row is None:
         return None
@@ -91,5 +91,5 @@ def _current(connection: apsw.Connection, writer_id: str) -> int | None:
         return None
     check(f"writer {writer_id!r}", row)
     if not isinstance(row[1], int):
-        raise corrupt("a writer's epoch is no number")
+        raise corrupt("a writer's epoch is not a number")
     return row[1]

@@ -1,10 +1,9 @@
-"""What is looked at before a file is used: is it ours, of a format we know, and whole.
+"""Check a file before it is used: that it is a tidegate log, of a supported format, and intact.
 
-First the bytes, before SQLite may touch them (1 a SQLite file; 2 of ours; 3 of this format; 4 not cut off;
-5 the WAL of a crash not damaged), then, once it is open, what every read stands on (6 the settings and the
-tables are as they were made; 7 the trees of the small tables are whole: a row that vanished from one of
-them would not show by any checksum, as it does for spans, which tile).
-"""
+First the bytes, before SQLite may touch them (1 a SQLite file; 2 written by tidegate; 3 of this format; 4 not
+truncated; 5 the WAL of a crash not damaged), then, once it is open, what every read depends on (6 the
+settings and tables are as they were created; 7 the b-trees of the small tables are intact: no checksum would
+reveal a row missing from one of them, as the gap does for spans)."""
 
 from __future__ import annotations
 
@@ -22,29 +21,29 @@ from tidegate.log.sqlite.wal_check import check_wal
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
-_LOOKS = 3
+_ATTEMPTS = 3
 _SMALL_TABLES = ("synced", "meta", "topic", "partition", "pending", "writer")
 _SCHEMA = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema ORDER BY rowid"
 
 
 def check_file(path: Path, vfs: str | None) -> None:
-    """Checks 1 to 5. The file is left as it is, whatever it is.
+    """Run checks 1 to 5. They never change the file.
 
-    A process that closes the log meanwhile moves its WAL into the file and deletes it, so what looks wrong
-    is looked at again: damage stays.
+    A process that closes the log at the same time moves its WAL into the file and deletes the WAL, so a
+    failed check is repeated: real damage stays.
     """
-    for _ in range(_LOOKS - 1):
+    for _ in range(_ATTEMPTS - 1):
         try:
-            return _look_at(path, vfs)
+            return _check_bytes(path, vfs)
         except FileNotFoundError:
             continue
         except LogError as error:
             if error.code != "corrupt":
                 raise
-    return _look_at(path, vfs)
+    return _check_bytes(path, vfs)
 
 
-def _look_at(path: Path, vfs: str | None) -> None:
+def _check_bytes(path: Path, vfs: str | None) -> None:
     size = path.stat().st_size if path.is_file() else 0
     if size < _HEADER_BYTES:
         raise LogError("not-a-log", f"{path} is no tidegate log", "name another file, or move this one away")
@@ -55,7 +54,7 @@ def _look_at(path: Path, vfs: str | None) -> None:
         if wal.exists() and wal.stat().st_size:
             check_wal(wal, lambda: _is_alone(file))
         elif (pages := _number(header, 28)) * PAGE_SIZE > size:
-            raise corrupt(f"it ends before page {pages}, which its header tells of")
+            raise corrupt(f"it ends before page {pages}, although its header counts {pages} pages")
 
 
 def _check_header(path: Path, header: bytes) -> None:
@@ -66,16 +65,16 @@ def _check_header(path: Path, header: bytes) -> None:
     if (version := _number(header, 60)) != FORMAT:
         raise LogError(
             "unknown-format",
-            f"{path} has format {version}; this tidegate knows format {FORMAT}",
-            "use the tidegate that wrote it, or a newer one",
+            f"{path} has format {version}; this version of tidegate reads format {FORMAT}",
+            "use the version of tidegate that wrote it, or a newer one",
         )
 
 
 def check_contents(connection: apsw.Connection) -> None:
-    """Checks 6 and 7."""
+    """Run checks 6 and 7."""
     settings = [connection.pragma(name) for name in ("journal_mode", "page_size", "auto_vacuum", "encoding")]
     if settings != ["wal", PAGE_SIZE, 2, "UTF-8"] or _schema_of(connection) != _expected_schema():
-        raise corrupt("its tables are not as they were made")
+        raise corrupt("its tables or settings differ from those it was created with")
     for table in _SMALL_TABLES:
         [(found,), *_] = connection.execute(f"PRAGMA integrity_check({table})").fetchall()
         if found != "ok":
@@ -97,8 +96,8 @@ def _expected_schema() -> list[tuple[Any, ...]]:
 
 @contextmanager
 def _opened(path: Path, vfs: str | None) -> Iterator[apsw.VFSFile]:
-    """The bare file, through SQLite's own file system layer: it knows the locks that other connections of
-    this process hold. Closing a handle of our own would drop them all, as POSIX says."""
+    """Open the raw file through SQLite's own VFS layer, which knows the locks that other connections of this
+    process hold. With POSIX locks, closing a separate file handle would release all of them."""
     flags = [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB, 0]
     file = apsw.VFSFile(vfs or "", str(path.absolute()), flags)
     try:
@@ -109,8 +108,8 @@ def _opened(path: Path, vfs: str | None) -> Iterator[apsw.VFSFile]:
 
 
 def _is_alone(file: apsw.VFSFile) -> bool:
-    """Whether no connection is open, in any process: each holds a shared lock as long as it lives. The lock
-    taken here keeps new ones waiting. Where it cannot be had (a read-only file) nobody can know."""
+    """Whether no connection is open in any process: each holds a shared lock while it is open. The lock taken
+    here makes new ones wait. Return False if the lock cannot be taken (a read-only file, for example)."""
     try:
         file.xLock(apsw.SQLITE_LOCK_SHARED)
         file.xLock(apsw.SQLITE_LOCK_EXCLUSIVE)

@@ -1,4 +1,4 @@
-"""SQLite's locks and shared memory do not work over a network: such a place is refused by name."""
+"""Refuse network file systems: SQLite's locks and shared memory do not work on them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ MOUNTS = Path("/proc/self/mounts")
 
 
 def refuse_network_file_system(path: Path, mounts: Path = MOUNTS) -> None:
-    """Raise LogError if `path` lies on a network file system. Where mounts cannot be read, none is seen."""
+    """Raise LogError if `path` lies on a network file system. Without a readable list of mounts, pass."""
     text = mounts.read_text(errors="surrogateescape") if mounts.exists() else ""
     kind = file_system_of(path.resolve(), text)
     if kind in NETWORK_TYPES:
         raise LogError(
             "network-file-system",
-            f"{path} lies on a network file system ({kind}), where SQLite's locks do not hold",
+            f"{path} lies on a network file system ({kind}), where SQLite's locks do not work",
             "put the log on a local disk, or use a kafka:// log",
         )
 
 
 def file_system_of(path: Path, mounts: str) -> str:
-    """The type of the mount that holds an absolute path without links; mounts as in /proc/self/mounts."""
+    """Return the file system type of an absolute path without links; `mounts` as in /proc/self/mounts."""
     best, kind = -1, ""
     for line in mounts.splitlines():
         fields = line.split(" ")

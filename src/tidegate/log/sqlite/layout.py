@@ -1,18 +1,18 @@
-"""The tables of the file, and rows that carry a checksum.
+"""The tables of the file, and the checksums of their rows.
 
-    synced     a count of the synced transactions. None else touches its page: wal_check.py needs it
-    meta       the id of the log; when each writer was last seen, and the highest epoch that was deleted
-    topic      name, uid, config; a deleted one has no name until its spans are swept
+    synced     the number of synced transactions. No other transaction writes its page: see wal_check.py
+    meta       the id of the log; when each writer was last alive, and the highest epoch that was deleted
+    topic      name, uid, config; a deleted topic has no name until its spans are removed
     partition  start and next offset, how far it was compacted
-    span       which batch holds which offsets. The spans of a partition tile [start, next) without a
-               gap, also after compaction, so a lost row shows as a gap and never as missing records
+    span       which batch holds which offsets. The spans of a partition cover [start, next) without a
+               gap, also after compaction, so a lost row is detected as a gap and records never just vanish
     batch      the bytes. A batch is stored once and linked by a span
     pending    batches of open transactions: no offsets yet
     writer     the epoch of each writer id
 
-Every row that a read stands on is sealed: its last column is a checksum over the others (a batch has its
-own in its span). SQLite has none for its pages, and a flipped bit in a number must be an error, not another
-number.
+Every row that a read depends on is sealed: its last column is a checksum over the others (the checksum of a
+batch is in its span). SQLite has no checksums for its pages, and a flipped bit in a number must cause an
+error, not a different number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CREATE TABLE writer (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seal INTEGER N
 
 
 def corrupt(what: str) -> LogError:
-    """The one error for bytes that are not what was written."""
+    """Return the error for bytes that are not what was written."""
     return LogError(
         "corrupt",
         f"the log file is damaged: {what}",
@@ -67,12 +67,12 @@ def corrupt(what: str) -> LogError:
 
 
 def seal(*values: Any) -> int:
-    """A checksum over the values of a row."""
+    """Return a checksum over the values of a row."""
     return zlib.crc32(repr(values).encode())
 
 
 def check(what: str, row: tuple[Any, ...]) -> None:
-    """Raise unless the row's last column seals the others."""
+    """Raise LogError `corrupt` unless the row's last column is the checksum of the others."""
     if row[-1] != seal(*row[:-1]):
         raise corrupt(f"{what} does not match its checksum")
 
@@ -82,9 +82,9 @@ _SPAN = struct.Struct("<12q")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which batch holds the offsets from `base` to `last`; `count` 0 means none is left of them.
+    """Which batch holds the offsets from `base` to `last`; with `count` 0 no record of them is left.
 
-    `horizon` is when its tombstones may go: 0 until a compaction has seen them.
+    `horizon` is the time from which its tombstones may be removed: 0 until a compaction has processed them.
     """
 
     partition: int
@@ -101,7 +101,7 @@ class Span:
     checksum: int
 
     def row(self) -> tuple[int, ...]:
-        """The values as stored, seal last."""
+        """Return the values as stored, the seal last."""
         values = (
             self.partition,
             self.last,
@@ -126,7 +126,7 @@ INSERT_SPAN = f"INSERT INTO span ({SPAN_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,
 
 
 def to_span(row: tuple[Any, ...]) -> Span:
-    """A stored row as a span, its seal compared."""
+    """Convert a stored row to a span, after checking its seal."""
     try:
         sealed = zlib.crc32(_SPAN.pack(*row[:12])) == row[12]
     except struct.error:
@@ -155,6 +155,6 @@ PARTITION_COLUMNS = "id, topic, number, start, next, clean, seal"
 
 
 def to_partition(row: tuple[Any, ...]) -> PartitionRow:
-    """A stored row as a partition, its seal compared."""
+    """Convert a stored row to a partition, after checking its seal."""
     check("a partition", row)
     return PartitionRow(*row[:6])

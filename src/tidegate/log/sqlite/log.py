@@ -55,11 +55,11 @@ class SqliteLog:
         return self._database.path
 
     @property
-    def place(self) -> LogLocation:
+    def location(self) -> LogLocation:
         return LogLocation("sqlite://" if self.path is None else f"sqlite:///{self.path.absolute()}")
 
     def check(self) -> None:
-        """A file is always there; but a commit whose outcome is unknown spends the log that is open."""
+        """Raise `commit-unknown` after a commit of unknown outcome; a file is never unreachable."""
         self._database.check()
 
     def create(self, spec: TopicSpec) -> TopicInfo:
@@ -80,7 +80,8 @@ class SqliteLog:
         *,
         committed: bool = True,  # noqa: ARG002
     ) -> dict[TopicPartition, Offset]:
-        """Both ends are one here: open transactions take no offsets."""
+        """Return the next offsets. `committed` makes no difference: open transactions have no offsets
+        here."""
         ids = self._catalog.current_ids(partitions)
         with self._database.read() as connection:
             return {partition: Offset(load_partition(connection, key).next) for partition, key in ids.items()}
@@ -90,7 +91,7 @@ class SqliteLog:
         with self._database.read() as connection:
             row = load_partition(connection, key)
             offset = row.start
-            while (candidate := _first_as_late(connection, key, offset, timestamp)) is not None:
+            while (candidate := _first_span_at(connection, key, offset, timestamp)) is not None:
                 [(span, data), *_] = read_spans(connection, row, candidate, 0)
                 batch = decode_span(span, data)
                 late = pc.and_(
@@ -109,7 +110,7 @@ class SqliteLog:
         self,
         writer_id: str,
         *,
-        open_seconds: float | None = None,  # noqa: ARG002 - nothing ends a transaction whose process lives
+        open_seconds: float | None = None,  # noqa: ARG002 - transactions of a live process have no timeout
     ) -> SqliteWriter:
         self._start_upkeep()
         return SqliteWriter(self._database, self._catalog, self._clock, writer_id, self._spill_bytes)
@@ -129,18 +130,18 @@ class SqliteLog:
         purge(self._database, self._catalog.current_ids([partition])[partition], before)
 
     def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
-        """Positions are in the positions topic; there is no other place."""
+        """Do nothing: positions are in the positions topic, and no tool looks for them elsewhere."""
 
     def upkeep(self) -> None:
-        """Do now what the upkeep thread would do by itself: retention, due compaction, merging, shrinking."""
+        """Run now what the upkeep thread runs regularly: retention, due compaction, merging, shrinking."""
         self._upkeep.run()
 
     def upkeep_report(self) -> Report:
-        """How the last round of upkeep went, in whichever process."""
+        """Return the report of the last upkeep round of any process."""
         return self._upkeep.report()
 
     def compact(self, topic: str) -> None:
-        """Compact a topic to its end, now."""
+        """Compact a topic up to its end, now."""
         self._upkeep.run(topic)
 
     def staging(self) -> SqliteLog:
@@ -160,8 +161,8 @@ class SqliteLog:
             self._upkeep.start()
 
 
-def _first_as_late(connection: apsw.Connection, key: int, offset: int, timestamp: int) -> int | None:
-    """The end of the first span from `offset` on that has a record as late as `timestamp`."""
+def _first_span_at(connection: apsw.Connection, key: int, offset: int, timestamp: int) -> int | None:
+    """Return the last offset of the first span, from `offset` on, with a record at or after `timestamp`."""
     rows = connection.execute(
         f"SELECT {SPAN_COLUMNS} FROM span WHERE partition = ? AND last >= ? ORDER BY last",  # noqa: S608
         (key, offset),

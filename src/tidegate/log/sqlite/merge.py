@@ -1,4 +1,4 @@
-"""Merging of small batches: a topic written every 100 ms would otherwise read as slowly as it was written."""
+"""Merge small batches: otherwise a topic that is written every 100 ms would be read as slowly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK_BACK = 4096
 
 
 def merge_small(database: Database, partition: PartitionRow) -> None:
-    """Join runs of small neighbours among the newest spans; older ones were joined before."""
+    """Merge runs of small adjacent spans among the newest ones; older ones were merged before."""
     for run in _runs(_newest(database, partition)):
         with database.read() as connection:
             current = load_partition(connection, partition.id)
@@ -39,7 +39,7 @@ def _runs(spans: list[Span]) -> list[list[Span]]:
     runs: list[list[Span]] = [[]]
     size = 0
     for span in spans:
-        fits = span.raw < SMALL_BYTES and size + span.raw <= TARGET_BYTES and _same_age(runs[-1], span)
+        fits = span.raw < SMALL_BYTES and size + span.raw <= TARGET_BYTES and _same_horizon(runs[-1], span)
         if not fits:
             runs.append([])
             size = 0
@@ -49,8 +49,9 @@ def _runs(spans: list[Span]) -> list[list[Span]]:
     return [run for run in runs if len(run) >= WORTH_MERGING]
 
 
-def _same_age(run: list[Span], span: Span) -> bool:
-    """Tombstones of different horizons do not mix, nor those that compaction has not seen with others."""
+def _same_horizon(run: list[Span], span: Span) -> bool:
+    """Whether the span has the run's horizon: tombstones of different horizons must not be merged, nor those
+    that compaction has not processed with others."""
     return not run or run[-1].horizon == span.horizon
 
 

@@ -1,17 +1,17 @@
-"""Writers that are gone, and what they left behind.
+"""Clean up after writers whose process has ended.
 
 A process that is killed leaves the row of its writer, and the pending batches of a transaction that nobody
-will end. Whether a writer is gone shows by when it was last seen: opening it counts, and every process notes
-once a minute in the file that its open writers live (a row of `meta` for each).
+will commit. A writer counts as dead when it was last alive long ago: opening it counts as a sign of life, and
+every process records once a minute in the file that its open writers are alive (a row of `meta` for each).
 
-A sweep: 1 note the writers of this process; 2 fence each writer that has pending batches and was not seen
-for an hour, by raising its epoch; 3 delete the pending batches of epochs that are over, some at a time:
-nobody can commit them any more; 4 delete the rows of writers not seen for a week that have nothing pending.
-An epoch is never given twice: the highest one that was deleted is kept (`meta`, the floor), and a writer
-whose row is gone is fenced.
+A sweep: 1 record that the writers of this process are alive; 2 fence each writer that has pending batches and
+gave no sign of life for an hour, by raising its epoch; 3 delete the pending batches of past epochs, some at a
+time: nobody can commit them any more; 4 delete the rows of writers without a sign of life for a week that
+have nothing pending. An epoch is never used twice: the highest deleted one is kept (`meta`, the floor), and a
+writer whose row was deleted is fenced.
 
-A process that was stopped for an hour in the middle of a large transaction, or for a week, is fenced when it
-goes on, and opens its writer again as after any fence.
+A process that was suspended for an hour in the middle of a large transaction, or for a week, is fenced when
+it resumes, and opens its writer again as after any fence.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from weakref import WeakSet
 import apsw
 
 from tidegate.log.sqlite.database import Database, fetch
-from tidegate.log.sqlite.fencing import FLOOR, SEEN, number_in_meta, put_meta, raise_epoch, sweep
+from tidegate.log.sqlite.fencing import FLOOR, LAST_ALIVE, number_in_meta, put_meta, raise_epoch, sweep
 
 PENDING_MS = 3600 * 1000
-GONE_MS = 7 * 24 * 3600 * 1000
-NOTE_MS = 60 * 1000
+DEAD_MS = 7 * 24 * 3600 * 1000
+ALIVE_MS = 60 * 1000
 ROWS_AT_ONCE = 256
 
-_OVER = (
+_PAST_EPOCHS = (
     "SELECT DISTINCT p.writer FROM pending p LEFT JOIN writer w ON w.id = p.writer"
     " WHERE w.id IS NULL OR p.epoch < w.epoch"
 )
@@ -55,7 +55,7 @@ class LiveWriters:
 
 
 class LiveWriter:
-    """One of them. The writer holds it, and it goes with the writer."""
+    """One open writer. The writer holds the only strong reference, so both are garbage-collected together."""
 
     def __init__(self, writer_id: str) -> None:
         self.id = writer_id
@@ -65,67 +65,68 @@ class LiveWriter:
 LIVE = LiveWriters()
 
 
-def note_live(database: Database, now: int) -> None:
-    """Step 1. A crash may undo it: then they are gone anyway."""
-    mine = LIVE.ids(database.id)
+def record_alive(database: Database, now: int) -> None:
+    """Run step 1. Unsynced: a crash that undoes it also ends these writers."""
+    writers = LIVE.ids(database.id)
     with database.read() as connection:
-        known = {one: number_in_meta(connection, SEEN + one) for one in mine}
-    late = [one for one, seen in known.items() if abs(now - (seen or 0)) >= NOTE_MS]
-    if late:
+        recorded = {writer: number_in_meta(connection, LAST_ALIVE + writer) for writer in writers}
+    due = [writer for writer, last in recorded.items() if abs(now - (last or 0)) >= ALIVE_MS]
+    if due:
         with database.write(sync=False) as connection:
-            for one in late:
-                put_meta(connection, SEEN + one, now)
+            for writer in due:
+                put_meta(connection, LAST_ALIVE + writer, now)
 
 
 def sweep_writers(database: Database, now: int) -> None:
-    """The steps above."""
-    note_live(database, now)
+    """Run steps 1 to 4."""
+    record_alive(database, now)
     live = LIVE.ids(database.id)
     with database.read() as connection:
         holding = {writer for (writer,) in fetch(connection, "SELECT DISTINCT writer FROM pending")} - live
     for writer in sorted(holding):
         with database.write() as connection:
-            if _unseen(connection, writer, now) >= PENDING_MS:
+            if _silent_ms(connection, writer, now) >= PENDING_MS:
                 raise_epoch(connection, writer)
     with database.read() as connection:
-        over = [writer for (writer,) in fetch(connection, _OVER)]
-    for writer in over:
+        outdated = [writer for (writer,) in fetch(connection, _PAST_EPOCHS)]
+    for writer in outdated:
         sweep(database, writer)
     while _delete_rows(database, now, live):
         pass
 
 
-def _unseen(connection: apsw.Connection, writer: str, now: int) -> int:
-    """For how long. A file of an older tidegate does not say: it is counted from now on."""
-    seen = number_in_meta(connection, SEEN + writer)
-    if seen is None or seen > now:
-        put_meta(connection, SEEN + writer, now)
+def _silent_ms(connection: apsw.Connection, writer: str, now: int) -> int:
+    """Return the milliseconds since the writer's last sign of life. If none is recorded (a file of an older
+    tidegate), record now and return 0."""
+    last = number_in_meta(connection, LAST_ALIVE + writer)
+    if last is None or last > now:
+        put_meta(connection, LAST_ALIVE + writer, now)
         return 0
-    return now - seen
+    return now - last
 
 
 def _delete_rows(database: Database, now: int, live: set[str]) -> bool:
-    """Step 4, for some of them. Whether there may be more."""
+    """Run step 4 for up to ROWS_AT_ONCE writers. Return whether there may be more."""
     query = (
         "SELECT w.id, w.epoch FROM writer w LEFT JOIN meta m ON m.key = ? || w.id"
         " WHERE (m.key IS NULL OR CAST(m.value AS INTEGER) <= ? OR CAST(m.value AS INTEGER) > ?)"
         " AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.writer = w.id) LIMIT ?"
     )
-    values = (SEEN, now - GONE_MS, now, ROWS_AT_ONCE)
+    values = (LAST_ALIVE, now - DEAD_MS, now, ROWS_AT_ONCE)
     with database.read() as connection:
         if not fetch(connection, query, values):
             return False
     with database.write() as connection:
         rows = fetch(connection, query, values)
-        gone = [
+        dead = [
             (writer, epoch)
             for writer, epoch in rows
-            if writer not in live and _unseen(connection, writer, now) >= GONE_MS
+            if writer not in live and _silent_ms(connection, writer, now) >= DEAD_MS
         ]
-        if gone:
-            floor = max(number_in_meta(connection, FLOOR) or 0, *(epoch for _, epoch in gone))
+        if dead:
+            floor = max(number_in_meta(connection, FLOOR) or 0, *(epoch for _, epoch in dead))
             put_meta(connection, FLOOR, floor)
-            ids = [(writer,) for writer, _ in gone]
+            ids = [(writer,) for writer, _ in dead]
             connection.executemany("DELETE FROM writer WHERE id = ?", ids)
-            connection.executemany("DELETE FROM meta WHERE key = ? || ?", [(SEEN, *one) for one in ids])
+            connection.executemany("DELETE FROM meta WHERE key = ? || ?", [(LAST_ALIVE, *one) for one in ids])
     return len(rows) == ROWS_AT_ONCE

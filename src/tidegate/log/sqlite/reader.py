@@ -1,7 +1,7 @@
-"""Reading in short pages.
+"""Read committed records in short pages.
 
-A page is one read transaction: where the partitions stand, then the spans from the position on. The
-spans must tile: a gap between two of them, or before the end, is damage and never skipped.
+A page is one read transaction: the partitions' current rows, then the spans from the position on. Spans must
+be contiguous: a gap between two of them, or before the end, is damage and is never skipped.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _SPANS = (
 def read_spans(
     connection: apsw.Connection, partition: PartitionRow, offset: int, max_bytes: int
 ) -> list[tuple[Span, bytes | None]]:
-    """Spans that hold the offsets from `offset` on, with their bytes, in order, without a gap between."""
+    """Return the spans that hold the offsets from `offset` on, with their bytes, in order; raise for a
+    gap."""
     found: list[tuple[Span, bytes | None]] = []
     size, expected = 0, None
     for row in connection.execute(_SPANS, (partition.id, offset)):
         span, data = to_span(row[:13]), row[13]
         if span.base > offset if expected is None else span.base != expected:
             raise corrupt(f"offsets before {span.base} are missing")
-        if not _holds(span, data):
+        if not _matches(span, data):
             raise corrupt(f"the batch at offset {span.base} does not match its checksum")
         found.append((span, data))
         size += span.raw
@@ -58,15 +59,15 @@ def read_spans(
     return found
 
 
-def _holds(span: Span, data: object) -> bool:
-    """Whether these are the bytes that the span was linked to: none at all, if it has no records left."""
+def _matches(span: Span, data: object) -> bool:
+    """Whether these are the bytes that the span links to: None if it has no records left."""
     if data is None:
         return span.count == 0
     return isinstance(data, bytes) and span.count > 0 and zlib.crc32(data) == span.checksum
 
 
 def decode_span(span: Span, data: bytes | None) -> pa.RecordBatch:
-    """The records of a span, with their offsets."""
+    """Decode the records of a span, with their offsets."""
     return EMPTY if data is None else decode(data, span.kind, span.raw, span.base)
 
 
@@ -88,7 +89,7 @@ class SqliteReader:
         deadline = time.monotonic() + timeout
         nap = SHORTEST_NAP
         while True:
-            # Kept if the page fails: the next poll must fail again, or find what this one did not give.
+            # Kept if the page fails: the next poll must fail again, or return what this one did not.
             self._more = self._changed() or self._more
             if self._more:
                 fetched = self._page()
@@ -127,7 +128,7 @@ class SqliteReader:
         return changed
 
     def _page(self) -> list[Fetched]:
-        """One page: an even share of the bytes for each partition that has something."""
+        """Read one page: an equal share of the bytes for each partition that has records."""
         pages: list[tuple[TopicPartition, int, list[tuple[Span, bytes | None]]]] = []
         with snapshot(self._connection):
             behind = []
@@ -155,14 +156,14 @@ class SqliteReader:
         batch = pa.concat_batches([decode_span(span, data) for span, data in spans])
         if spans[0][0].base < position:
             batch = batch.filter(pc.greater_equal(batch.column(0), pa.scalar(position, pa.int64())))
-        behind = spans[-1][0].last + 1
-        self._positions[partition] = behind
-        if behind == end:
+        after = spans[-1][0].last + 1
+        self._positions[partition] = after
+        if after == end:
             self._ended.add(partition)
         else:
             self._ended.discard(partition)
             self._more = True
-        return Fetched(partition, batch, Offset(behind))
+        return Fetched(partition, batch, Offset(after))
 
 
 def _check_in_range(partition: TopicPartition, position: int, row: PartitionRow) -> None:
@@ -170,6 +171,6 @@ def _check_in_range(partition: TopicPartition, position: int, row: PartitionRow)
         return
     raise LogError(
         "offset-out-of-range",
-        f"{partition} holds offsets {row.start} to {row.next - 1}; asked for was {position}",
-        "history below the start was cut by retention or a purge; start from where the topic starts",
+        f"{partition} holds offsets {row.start} to {row.next - 1}, but {position} was requested",
+        "older records were deleted by retention or a purge; start from the topic's first offset",
     )

@@ -1,4 +1,4 @@
-"""Cutting history: by time, by size, by purge, and the spans of deleted topics. Always in pieces."""
+"""Delete old records: by time, by size, by purge, and those of deleted topics. Always in pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIECE_SPANS = 64
 
 
 def retain(database: Database, info: TopicInfo, partition: PartitionRow, now: int) -> None:
-    """Drop whole spans from the start that are too old or too much, if the topic says so."""
+    """Delete whole spans from the start that exceed the topic's retention time or size."""
     if "delete" not in info.policy:
         return
     age, size = info.setting("retention.ms"), info.setting("retention.bytes")
@@ -38,7 +38,7 @@ def retain(database: Database, info: TopicInfo, partition: PartitionRow, now: in
 
 
 def purge(database: Database, partition_id: int, before: int) -> None:
-    """Nothing below `before` is read any more, from now on; the bytes go in pieces."""
+    """Hide the records below `before` at once, then delete their bytes in pieces."""
     with database.write() as connection:
         row = load_partition(connection, partition_id)
         start = min(max(row.start, before), row.next)
@@ -48,10 +48,10 @@ def purge(database: Database, partition_id: int, before: int) -> None:
 
 
 def sweep_deleted(database: Database) -> None:
-    """Free what deleted topics left behind."""
-    gone = "SELECT p.id, p.topic FROM partition p JOIN topic t ON t.id = p.topic WHERE t.name IS NULL"
+    """Delete the spans and rows of deleted topics."""
+    query = "SELECT p.id, p.topic FROM partition p JOIN topic t ON t.id = p.topic WHERE t.name IS NULL"
     with database.read() as connection:
-        rows = fetch(connection, gone)
+        rows = fetch(connection, query)
     for partition_id, _ in rows:
         while _delete_piece(database, partition_id, 2**63 - 1):
             pass
@@ -62,7 +62,7 @@ def sweep_deleted(database: Database) -> None:
 
 
 def _delete_piece(database: Database, partition_id: int, up_to: int) -> bool:
-    """Delete some spans that end at or below an offset. Whether there were any."""
+    """Delete some spans that end at or below an offset. Return whether there were any."""
     with database.write(sync=False) as connection:
         spans = _oldest(connection, partition_id, up_to)
         connection.executemany("DELETE FROM batch WHERE id = ?", [(span.batch,) for span in spans])

@@ -1,4 +1,4 @@
-"""Replacing a run of spans by one: the only way in which stored records are ever rewritten.
+"""Replace a run of spans by one: the only way in which stored records are ever rewritten.
 
 Steps: 1 read the run and build its replacement, with no lock held; 2 begin a short transaction; 3 check
 that the run is still there as it was read; 4 store the new batch, delete the old spans and batches, link
@@ -24,7 +24,7 @@ SMALL_BYTES = 64 * 1024
 
 
 def replace_run(database: Database, run: Sequence[Span], kept: pa.RecordBatch, horizon: int) -> bool:
-    """Put `kept`, the records left of the run, in its place. False if the run changed meanwhile."""
+    """Replace the run by `kept`, its remaining records. Return False if the run changed in the meantime."""
     encoded = encode_sparse(kept, run[0].base) if kept.num_rows else None
     reach("log.compact.2")
     with database.write(sync=False) as connection:
@@ -44,7 +44,7 @@ def replace_run(database: Database, run: Sequence[Span], kept: pa.RecordBatch, h
         batch_id = store_batch(connection, encoded) if encoded else 0
         connection.execute(INSERT_SPAN, _joined(run, encoded, batch_id, horizon).row())
         reach("log.compact.5")
-    database.settle()
+    database.sync_wal()
     return True
 
 

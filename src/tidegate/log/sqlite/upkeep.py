@@ -1,16 +1,17 @@
 """Checkpoints, retention, compaction, merging, sweeping and shrinking, by one process at a time.
 
-Every process that writes looks at the WAL often, and at what else is due every few seconds. Whoever finds
-something to do takes the lock beside the file, does it for all, and releases the lock: a process that is
-stopped between rounds keeps nobody from the work. Each piece of work is a short transaction, so live commits
-slip in between.
+Every process that writes checks the WAL often, and what else is due every few seconds. A process that finds
+something due takes the lock file next to the log, does the work for all processes, and releases the lock: a
+process that is suspended between rounds does not block the others. Each piece of work is a short transaction,
+so live commits run in between.
 
-A process that is stopped within a round keeps the lock. Then the others still move the WAL, once it is twice
-as long as it should get, but nobody retains or compacts until that process goes on or ends; `tidegate doctor`
-shows it. One that is stopped inside of SQLite's own checkpoint keeps the WAL as well: it grows meanwhile.
+A process that is suspended within a round keeps the lock. Then the others still checkpoint the WAL once it is
+twice its intended length, but no process runs retention or compaction until the suspended one resumes or
+ends; `tidegate doctor` shows it. One that is suspended inside SQLite's own checkpoint blocks checkpoints too,
+and the WAL grows.
 
-A topic that cannot be worked on (a damaged batch, say) is reported and does not keep the others from their
-turn.
+A topic whose upkeep fails (because of a damaged batch, for example) is reported and does not hold up the
+others.
 """
 
 from __future__ import annotations
@@ -33,28 +34,28 @@ from tidegate.log.sqlite.database import Database, fetch
 from tidegate.log.sqlite.error_mapping import translated_errors
 from tidegate.log.sqlite.layout import PAGE_SIZE
 from tidegate.log.sqlite.merge import merge_small
-from tidegate.log.sqlite.old_writers import NOTE_MS, note_live, sweep_writers
+from tidegate.log.sqlite.old_writers import ALIVE_MS, record_alive, sweep_writers
 from tidegate.log.sqlite.retention import retain, sweep_deleted
 from tidegate.log.sqlite.upkeep_lock import Report, Trouble, UpkeepLock
 
 WAL_SOFT_BYTES = 4 << 20
 WAL_HARD_BYTES = 8 << 20
 WAL_ALONE_BYTES = 16 << 20
-"""From here on the WAL is moved without the lock: its holder does not do it."""
+"""From this length on, a process checkpoints the WAL without the lock: the lock's holder does not do it."""
 PASSES = 4
-HOLD_OFF_SECONDS = 0.05
+BLOCK_SECONDS = 0.05
 TICK_SECONDS = 0.05
 ROUND_SECONDS = 5.0
 LOCK_SECONDS = 10.0
 VACUUM_PAGES = 64
 SPARE_PAGES, SPARE_SHARE = 16, 1 / 16
 _WHOLE_LOG = frozenset(["closed", "commit-unknown", "forked", "log-busy"])
-"""What the next topic would fail with too."""
+"""Errors that concern the whole log: the next topic would fail with them too."""
 _log = logging.getLogger("tidegate.log")
 
 
 class Upkeep:
-    """The worker thread of one open log, and the work itself for callers that want it now."""
+    """Runs upkeep for one open log: regularly in a thread, or at once when called."""
 
     def __init__(self, database: Database, catalog: Catalog, clock: Clock) -> None:
         self._database = database
@@ -67,11 +68,11 @@ class Upkeep:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._connection: apsw.Connection | None = None
-        self._hold_off_at = WAL_HARD_BYTES
+        self._block_at = WAL_HARD_BYTES
         self._due = 0.0
 
     def start(self) -> None:
-        """Start the thread, once; a log that is only read needs none."""
+        """Start the thread if it is not running; a log that is only read needs none."""
         if self._thread is None and self._wal is not None:
             self._thread = threading.Thread(target=self._loop, name="tidegate-upkeep", daemon=True)
             self._thread.start()
@@ -84,12 +85,12 @@ class Upkeep:
             self._connection.close()
 
     def report(self) -> Report:
-        """How the last round of any process went, or goes."""
+        """Return the report of the last or current round of any process."""
         return self._lock.read()
 
     def run(self, topic: str | None = None) -> None:
-        """Do what is due now; with a topic, compact that one to its end whether due or not. Raises the first
-        thing that could not be done, when all else is done."""
+        """Do what is due now; with a topic, compact that topic up to its end whether due or not. If parts
+        fail, do the others, then raise the first error."""
         if self._stop.is_set():
             raise LogError("closed", "the log is closed", "open it again")
         with self._working, translated_errors():
@@ -102,8 +103,8 @@ class Upkeep:
                     return
                 raise LogError(
                     "upkeep-elsewhere",
-                    "another process does the upkeep of this log, and takes long",
-                    "it compacts by itself; or try again later",
+                    f"another process has been running the upkeep of this log for {LOCK_SECONDS:.0f} s",
+                    "that process also compacts what is due; or try again later",
                     retryable=True,
                 )
             try:
@@ -119,30 +120,30 @@ class Upkeep:
             raise failures[0]
 
     def _loop(self) -> None:
-        """Look often: checkpoints in small portions do not keep live commits from the disk."""
+        """Tick often: frequent small checkpoints delay live commits less than rare large ones."""
         self._due = time.monotonic() + ROUND_SECONDS
-        noted = time.monotonic()
+        recorded = time.monotonic()
         while not self._stop.wait(TICK_SECONDS):
             try:
-                if time.monotonic() >= noted + NOTE_MS / 1000:
-                    noted = time.monotonic()
-                    note_live(self._database, self._clock.now())
+                if time.monotonic() >= recorded + ALIVE_MS / 1000:
+                    recorded = time.monotonic()
+                    record_alive(self._database, self._clock.now())
                 self._tick()
             except (LogError, apsw.Error, OSError):
-                pass  # it shows again in the caller's next write; until then there is nobody to tell
-            except Exception:  # noqa: BLE001 - else nobody would move the WAL any more
-                _log.exception("the upkeep of the log failed; it goes on")
+                pass  # the caller's next write fails with it again; nobody else is there to report it to
+            except Exception:  # noqa: BLE001 - without this thread the WAL would grow without bound
+                _log.exception("the upkeep of the log failed; it will be tried again")
 
     def _tick(self) -> None:
         if not self._working.acquire(blocking=False):
             return
         try:
-            unmoved = self._unmoved()
+            to_move = self._wal_bytes_to_move()
             due = time.monotonic() >= self._due
-            if unmoved < WAL_SOFT_BYTES and not due:
+            if to_move < WAL_SOFT_BYTES and not due:
                 return
             if not self._lock.take():
-                if unmoved >= WAL_ALONE_BYTES:
+                if to_move >= WAL_ALONE_BYTES:
                     self._checkpoint()
                 return
             try:
@@ -156,7 +157,7 @@ class Upkeep:
             self._working.release()
 
     def _round_if_due(self) -> None:
-        """Unless another process just did it."""
+        """Run a round unless another process has just finished one."""
         age = time.time() - self._lock.read().ended
         self._due = time.monotonic() + ROUND_SECONDS
         if 0 <= age < ROUND_SECONDS:
@@ -165,18 +166,18 @@ class Upkeep:
         self._reported_round()
 
     def _reported_round(self) -> list[LogError]:
-        """A round over everything, and what it could not do, which the report holds too."""
-        before = {(one.what, one.code) for one in self._lock.read().troubles}
+        """Run a round over all topics, write its report, and return the errors of the parts that failed."""
+        reported = {(trouble.what, trouble.code) for trouble in self._lock.read().troubles}
         report = Report(os.getpid(), time.time())
         self._lock.write(report)
         troubles: list[tuple[str, LogError]] = []
         try:
             self._round(None, troubles)
         finally:
-            told = tuple(Trouble(what, error.code, error.message) for what, error in troubles)
-            self._lock.write(Report(report.pid, report.began, time.time(), told))
+            found = tuple(Trouble(what, error.code, error.message) for what, error in troubles)
+            self._lock.write(Report(report.pid, report.began, time.time(), found))
         for what, error in troubles:
-            if (what, error.code) not in before:
+            if (what, error.code) not in reported:
                 _log.error("upkeep of the log: %s: %s", what, error)
         return [error for _, error in troubles]
 
@@ -184,44 +185,45 @@ class Upkeep:
         reach("log.upkeep.1")
         now = self._clock.now()
         if topic is None:
-            with _apart("deleted topics", troubles):
+            with _collecting("deleted topics", troubles):
                 sweep_deleted(self._database)
-            with _apart("writers that are gone", troubles):
+            with _collecting("dead writers", troubles):
                 sweep_writers(self._database, now)
         for name in [topic] if topic is not None else self._names():
             if self._stop.is_set():
                 return
-            with _apart(f"topic {name!r}", troubles, deleted_meanwhile=topic is None):
-                self._tend(name, now, troubles, force=topic is not None)
-        with _apart("free pages", troubles):
+            with _collecting(f"topic {name!r}", troubles, deleted_meanwhile=topic is None):
+                self._maintain(name, now, troubles, force=topic is not None)
+        with _collecting("free pages", troubles):
             self._shrink()
         self._checkpoint()
 
     def _names(self) -> list[str]:
-        """As they stand there: a damaged row is found out when it has its turn."""
+        """Return the topic names without checking the rows: a damaged one is reported when it is
+        processed."""
         with self._database.read() as connection:
             rows = fetch(connection, "SELECT name FROM topic WHERE name IS NOT NULL ORDER BY id")
         return [str(name) for (name,) in rows]
 
-    def _tend(self, name: str, now: int, troubles: list[tuple[str, LogError]], *, force: bool) -> None:
+    def _maintain(self, name: str, now: int, troubles: list[tuple[str, LogError]], *, force: bool) -> None:
         entry = self._catalog.find(name)
         for partition in entry.partitions:
             what = f"topic {name!r}, partition {partition.number}"
-            with _apart(what, troubles, deleted_meanwhile=not force):
+            with _collecting(what, troubles, deleted_meanwhile=not force):
                 retain(self._database, entry.info, partition, now)
                 if entry.info.compacts and (force or is_due(self._database, entry.info, partition, now)):
-                    compact(self._database, entry.info, partition.id, now, self._breathe)
+                    compact(self._database, entry.info, partition.id, now, self._checkpoint_between)
                 else:
                     merge_small(self._database, partition)
-                    self._breathe()
+                    self._checkpoint_between()
 
-    def _breathe(self) -> bool:
-        """Between two pieces of work: keep the WAL short. Whether to go on, which a close ends."""
+    def _checkpoint_between(self) -> bool:
+        """Keep the WAL short between two pieces of work. Return whether to continue: False after a close."""
         self._checkpoint()
         return not self._stop.is_set()
 
     def _shrink(self) -> None:
-        """Give free pages back to the file system, some at a time. A few stay: they are used again soon."""
+        """Return free pages to the file system, some at a time. A few stay: they are soon reused."""
         while not self._stop.is_set():
             with self._database.write(sync=False) as connection:
                 spare = max(SPARE_PAGES, int(SPARE_SHARE * connection.pragma("page_count")))
@@ -235,11 +237,11 @@ class Upkeep:
     def _checkpoint(self) -> None:
         """Move the WAL into the file, once it is long enough to be worth the syncs.
 
-        Passive, which waits for nobody. But commits go on meanwhile, and the WAL starts over only when all
-        of it was moved; so another pass moves what came during the one before, and takes less time. If
-        that does not help and the WAL gets far too long, writers are held off for a moment.
+        Passive mode waits for nobody. But commits continue during it, and the WAL starts over only when all
+        of it was moved; so another, shorter pass moves what was committed during the previous one. If that
+        does not help and the WAL gets far too long, writers are blocked briefly.
         """
-        connection = self._looking()
+        connection = self._checkpointing()
         if connection is None:
             return
         pages = moved = 0
@@ -248,41 +250,42 @@ class Upkeep:
             if pages * PAGE_SIZE < WAL_SOFT_BYTES or pages == moved:
                 return
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        if pages * PAGE_SIZE >= self._hold_off_at:
-            self._hold_off(connection, pages)
+        if pages * PAGE_SIZE >= self._block_at:
+            self._block_writers(connection, pages)
 
-    def _unmoved(self) -> int:
-        """How long the WAL is, if something of it is not in the file yet."""
-        connection = self._looking()
+    def _wal_bytes_to_move(self) -> int:
+        """Return the WAL's length in bytes if part of it is not in the file yet, else 0."""
+        connection = self._checkpointing()
         if connection is None:
             return 0
         pages, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         return 0 if pages == moved else pages * PAGE_SIZE
 
-    def _looking(self) -> apsw.Connection | None:
-        """The connection for checkpoints, once there is a WAL."""
+    def _checkpointing(self) -> apsw.Connection | None:
+        """Return the connection for checkpoints, or None while there is no WAL."""
         if self._wal is None or not self._wal.exists():
             return None
         if self._connection is None:
-            self._connection = self._database.connect(busy_seconds=HOLD_OFF_SECONDS)
-            self._connection.pragma("data_version")  # looks at the WAL: before, SQLite cannot tell its length
+            self._connection = self._database.connect(busy_seconds=BLOCK_SECONDS)
+            self._connection.pragma("data_version")  # reads the WAL: before, SQLite does not know its length
         return self._connection
 
-    def _hold_off(self, connection: apsw.Connection, pages: int) -> None:
-        """A checkpoint that keeps writers waiting. A reader that does not end is not waited for: the next
-        try comes when the WAL is twice as long."""
+    def _block_writers(self, connection: apsw.Connection, pages: int) -> None:
+        """Run a checkpoint that blocks writers. If a reader prevents it, do not wait: the next attempt comes
+        when the WAL is twice as long."""
         try:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
-            self._hold_off_at = WAL_HARD_BYTES
+            self._block_at = WAL_HARD_BYTES
         except apsw.BusyError:
-            self._hold_off_at = 2 * pages * PAGE_SIZE
+            self._block_at = 2 * pages * PAGE_SIZE
 
 
 @contextmanager
-def _apart(
+def _collecting(
     what: str, troubles: list[tuple[str, LogError]], *, deleted_meanwhile: bool = False
 ) -> Iterator[None]:
-    """A part of a round that may fail alone. What concerns the whole log ends the round."""
+    """Collect the error of one part of a round, so that the others continue. An error that concerns the
+    whole log ends the round."""
     try:
         with translated_errors():
             yield

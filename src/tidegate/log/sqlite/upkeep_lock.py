@@ -1,7 +1,7 @@
-"""Who does the upkeep now, and how the last round went: a file beside the log.
+"""The upkeep lock and the report of the last round: a file next to the log.
 
-The lock is held for one round or one checkpoint, never between them: a process that is stopped then keeps
-nobody from the work. The file's text is a report, for `tidegate doctor` and for the next holder.
+The lock is held for one round or one checkpoint, never between them: a process that is suspended in between
+does not block the others. The file's text is a report, for `tidegate doctor` and for the next holder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What a round could not do, and why."""
+    """A part of a round that failed, and why."""
 
     what: str
     code: str
@@ -22,7 +22,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One round. `ended` is 0 while it goes on; times in seconds since 1970."""
+    """One round. `ended` is 0 while it is running; times in seconds since 1970."""
 
     pid: int = 0
     began: float = 0.0
@@ -31,7 +31,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class UpkeepLock:
-    """An advisory lock on a file beside the log; in memory there is nobody to share with."""
+    """An advisory lock on a file next to the log; a log in memory needs none."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -39,7 +39,7 @@ class UpkeepLock:
         self._kept = Report()
 
     def take(self) -> bool:
-        """Whether the lock is ours now. Whoever got it releases it soon."""
+        """Try to take the lock; return whether that succeeded. The holder must release it soon."""
         if self._path is None:
             return True
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -57,7 +57,7 @@ class UpkeepLock:
             self._handle = None
 
     def write(self, report: Report) -> None:
-        """Leave a report; only for the holder."""
+        """Store a report; only the holder may call this."""
         self._kept = report
         if self._handle is not None:
             text = msgspec.json.encode(report)
@@ -65,7 +65,7 @@ class UpkeepLock:
             os.ftruncate(self._handle, len(text))
 
     def read(self) -> Report:
-        """The newest report; an empty one where there is none, or where it is just being written."""
+        """Return the newest report; an empty one if there is none, or if it is just being written."""
         if self._path is None:
             return self._kept
         try:

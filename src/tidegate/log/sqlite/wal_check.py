@@ -1,21 +1,21 @@
-"""Damage in a write-ahead log that a crash left behind.
+"""Detect damage in a write-ahead log that a crash left behind.
 
-After a crash SQLite takes the frames of the WAL up to the first one whose checksum is wrong, and drops the
-rest without a word. That is right for the end of the WAL, which a power cut may tear; but a flipped byte
-further up would drop transactions that were acknowledged. So, before SQLite opens such a file, we look
-behind the first wrong frame.
+After a crash SQLite takes the frames of the WAL up to the first one whose checksum is wrong, and silently
+drops the rest. That is right for the end of the WAL, which a power cut may tear; but a flipped byte before
+the end would drop acknowledged transactions. So, before SQLite opens such a file, the frames after the first
+wrong one are checked here.
 
-The rule: it is damage if, behind a wrong frame, some frames still chain on each other, and they hold a
+The rule: it is damage if, after a wrong frame, some frames still chain on each other, and they hold a
 synced commit and at least one more frame. A synced commit returns only when everything before it is on the
 disk, and only then the next frame is written; so a power cut cannot have torn anything before such a pair.
-Nothing else can bring it about either: what a failed or killed commit leaves behind holds no frame that
-chains on its commit frame, and a reset WAL has other salts. Counting commit frames would prove nothing:
-spilled pieces are committed unsynced (`Database.write`), and any number of them may be torn together. That
-is why each synced transaction, and no other, writes the page of the table `synced`: the pages of a
-transaction show in its frames.
+Nothing else can cause it either: what a failed or killed commit leaves behind holds no frame that chains on
+its commit frame, and a reset WAL has other salts. Counting commit frames would prove nothing: spilled pieces
+are committed unsynced (`Database.write`), and any number of them may be torn together. That is why each
+synced transaction, and no other, writes the page of the table `synced`: the frames of a transaction show its
+pages.
 
-Not seen, because a power cut may look the same: damage to the last synced commit and what follows it, and
-a WAL that was cut off or deleted. A torn header of the WAL counts as damage: its 32 bytes lie in one sector
+Not detected, because a power cut may look the same: damage to the last synced commit and what follows it, and
+a WAL that was truncated or deleted. A torn header of the WAL counts as damage: its 32 bytes lie in one sector
 and are synced before the first frame.
 """
 
@@ -49,11 +49,12 @@ class Frame(NamedTuple):
 
 
 def check_wal(wal: Path, is_alone: Callable[[], bool]) -> None:
-    """Raise LogError `corrupt` if acknowledged transactions in the WAL are hidden behind damage.
+    """Raise LogError `corrupt` if damage in the WAL would make SQLite drop acknowledged transactions.
 
-    `is_alone` says whether no connection to the database is open anywhere, and keeps it so: only the first
-    to open it after a crash recovers the WAL, and a live one may be written to. Those who come at the same
-    time take turns by a lock on the WAL, on which SQLite itself has none.
+    `is_alone` returns whether no connection to the database is open in any process, and keeps new ones
+    waiting: only the first process to open the file after a crash recovers the WAL, and the WAL of an open
+    database may be written to. Concurrent callers take turns by a lock on the WAL file, which SQLite itself
+    never locks.
     """
     with wal.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -65,12 +66,12 @@ def _check_frames(file: BinaryIO) -> None:
     header = file.read(HEADER_BYTES)
     salts, sums = header[16:24], _numbers(header[24:])
     broken = len(header) == HEADER_BYTES and checksum((0, 0), header[:24]) != sums
-    ours = b"" if broken else salts
+    expected = b"" if broken else salts
     synced = committed = False
     for frame in _frames(file):
         if frame.salts != salts or checksum(sums, frame.body) != frame.sums:
             broken, synced, committed = True, False, False
-        elif broken and committed and frame.salts.startswith(ours):
+        elif broken and committed and frame.salts.startswith(expected):
             raise corrupt("a transaction in its write-ahead log does not match its checksum")
         synced = synced or frame.page == SYNCED_PAGE
         committed = committed or (synced and frame.is_commit)
@@ -88,13 +89,13 @@ def _numbers(data: bytes) -> Sums:
 
 
 def checksum(seed: Sums, data: bytes) -> Sums:
-    """SQLite's checksum of a WAL. It goes by pairs of words: s1 += x + s2; s2 += y + s1. Written out, each
-    word counts with a Fibonacci number, and a sum of products is quick where a loop is slow."""
+    """Return SQLite's WAL checksum. It is defined over pairs of 32-bit words: s1 += x + s2; s2 += y + s1.
+    Expanded, each word is weighted with a Fibonacci number, and a sum of products is faster than a loop."""
     count = len(data) // 4
     words: Any = pa.Array.from_buffers(pa.uint32(), count, [None, pa.py_buffer(data)])
-    low, high, (before, at, behind) = _weights(count)
+    low, high, (before, at, after) = _weights(count)
     first = pc.sum(pc.multiply(words, low)).as_py() + before * seed[0] + at * seed[1]
-    second = pc.sum(pc.multiply(words, high)).as_py() + at * seed[0] + behind * seed[1]
+    second = pc.sum(pc.multiply(words, high)).as_py() + at * seed[0] + after * seed[1]
     return first % 2**32, second % 2**32
 
 

@@ -1,10 +1,10 @@
-"""The transactional writer.
+"""The transactional writer of the embedded log.
 
-Offsets are given at commit, inside one short SQLite transaction, so they stay dense and an open
-transaction hides nothing from anyone. `flush` tells them beforehand: it reads where the partitions
-stand, and commit checks that they still stand there. Holding the file's lock from flush to commit would
-be simpler, but one stopped process would then stop every other. Partitions that are flushed have one
-owner (changelogs), so the check fails only for a zombie.
+Offsets are assigned at commit, inside one short SQLite transaction, so they stay dense and an open
+transaction hides no committed record. `flush` predicts them: it reads the next offsets of the partitions, and
+commit checks that they have not changed. Holding the file's lock from flush to commit would be simpler, but
+then one suspended process would block all others. Flushed partitions (changelogs) have one owner, so the
+check fails only for a zombie.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class Status(Enum):
 
 
 class SqliteWriter:
-    """One transaction after the other under one id.
+    """Writes one transaction after the other under one id.
 
-    Commit: 1 encode what is buffered, with no lock held; 2 what is above 4 MiB goes to the pending table in
-    pieces, unseen; 3 begin the short transaction; 4 check the epoch; 5 check what flush told; 6 store and
-    link the batches and move the partitions; 7 commit, synced; 8 forget the buffers.
+    Commit: 1 encode what is buffered, with no lock held; 2 store what exceeds 4 MiB in the pending table, in
+    pieces, invisible to readers; 3 begin the short transaction; 4 check the epoch; 5 check the offsets that
+    flush returned; 6 store and link the batches and advance the partitions; 7 commit, synced; 8 clear the
+    buffers.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class SqliteWriter:
         self._sizes: dict[TopicPartition, int] = {}
         self._bytes = 0
         self._spilled: dict[TopicPartition, list[tuple[int, Encoded]]] = {}
-        self._told: dict[TopicPartition, int] = {}
+        self._flushed: dict[TopicPartition, int] = {}
         self._epoch = take_over(database, writer_id, clock.now())
         self._live = LiveWriter(writer_id)
         LIVE.add(database.id, self._live)
@@ -92,18 +93,16 @@ class SqliteWriter:
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         self._check_open()
         ids = {one: self._ids.get(one) or self._catalog.partition_id(one) for one in partitions}
-        with self._catalog.trusted(ids), self._database.read() as connection:
+        with self._catalog.cached_ids(ids), self._database.read() as connection:
             check_epoch(connection, self._id, self._epoch)
             rows = load_partitions(connection, ids.values())
-        stands = {partition: rows[key].next for partition, key in ids.items()}
-        for partition, base in stands.items():
-            if self._told.get(partition, base) != base:
+        bases = {partition: rows[key].next for partition, key in ids.items()}
+        for partition, base in bases.items():
+            if self._flushed.get(partition, base) != base:
                 raise _moved(partition)
         self._ids |= ids
-        self._told |= stands
-        return {
-            partition: Offset(base + self._counts.get(partition, 0)) for partition, base in stands.items()
-        }
+        self._flushed |= bases
+        return {partition: Offset(base + self._counts.get(partition, 0)) for partition, base in bases.items()}
 
     def commit(self) -> None:
         self._check_open()
@@ -121,13 +120,13 @@ class SqliteWriter:
             return
         encoded = {one: pieces_of(batches, self._sizes[one]) for one, batches in self._buffers.items()}
         reach("log.commit.3")
-        with self._catalog.trusted(self._ids), self._database.write() as connection:
+        with self._catalog.cached_ids(self._ids), self._database.write() as connection:
             reach("log.commit.4")
             check_epoch(connection, self._id, self._epoch)
             reach("log.commit.5")
             loaded = load_partitions(connection, self._ids.values())
             rows = {partition: loaded[key] for partition, key in self._ids.items()}
-            for partition, base in self._told.items():
+            for partition, base in self._flushed.items():
                 if rows[partition].next != base:
                     raise _moved(partition)
             stored: dict[PartitionRow, list[tuple[int, Encoded]]] = {}
@@ -151,9 +150,9 @@ class SqliteWriter:
         self._live.is_open = False
 
     def _spill(self) -> None:
-        """Step 2: store the buffered pieces as pending, each in a transaction of its own, so that others
-        get their turn. Unsynced: the commit's own sync covers the bytes before it. But most of them are
-        brought to the disk here, where nobody waits for it."""
+        """Step 2: store the buffered pieces as pending, each in its own transaction, so that other writers
+        get their turn. Unsynced: the sync of the commit covers the earlier bytes too. But most of them are
+        synced to disk here, where nobody waits for it."""
         for partition, batches in self._buffers.items():
             for piece in pieces_of(batches, self._sizes[partition]):
                 reach("log.commit.2")
@@ -164,18 +163,18 @@ class SqliteWriter:
                         "INSERT INTO pending VALUES (?, ?, ?)", (batch_id, self._id, self._epoch)
                     )
                 self._spilled.setdefault(partition, []).append((batch_id, replace(piece, data=b"")))
-        self._database.settle()
+        self._database.sync_wal()
         self._buffers, self._sizes = {}, {}
         self._bytes = 0
 
     def _spend(self) -> None:
-        """Some of it may be stored and some not: nobody may go on from here."""
+        """Make the writer unusable: part of the transaction may be stored and part not."""
         self._status = Status.SPENT
         self._drop()
         self._live.is_open = False
 
     def _drop(self) -> None:
-        """Sweep what was spilled. If that fails, the next holder of the id sweeps it."""
+        """Delete the spilled batches. If that fails, the next holder of the id deletes them."""
         spilled = bool(self._spilled)
         self._forget()
         if spilled:
@@ -191,7 +190,7 @@ class SqliteWriter:
         self._counts = {}
         self._bytes = 0
         self._spilled = {}
-        self._told = {}
+        self._flushed = {}
 
     def _check_open(self) -> None:
         if self._status is Status.SPENT:
@@ -201,7 +200,7 @@ class SqliteWriter:
 def _moved(partition: TopicPartition) -> LogError:
     return LogError(
         "offsets-moved",
-        f"another writer appended to {partition} after its next offset was told",
-        "open a new writer and read the positions; a flushed partition has one owner",
+        f"another writer appended to {partition} after flush returned its next offset",
+        "open a new writer and read the positions; only one writer may append to a flushed partition",
         retryable=True,
     )
