@@ -11,9 +11,10 @@ from tests.server.test_gates import got
 
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
+from tidegate.gate.formats import GateNumbers
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.topics.status import GateNumbers, Landing, Numbers, tell
+from tidegate.runtime.topics.status import Landing, Numbers, tell
 from tidegate.server.metrics import Family, as_text
 from tidegate.testing import Driver
 

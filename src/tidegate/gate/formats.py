@@ -167,3 +167,21 @@ def _bad(why: str) -> SerdeError:
     return SerdeError(
         "bad-command", f"a record that controls a gate cannot be used: {why}", "docs/gates.md has the format"
     )
+
+
+class GateNumbers(msgspec.Struct, frozen=True):
+    """How a gate is doing in a slot."""
+
+    paused: int = 0
+    """Keys with a pause of their own."""
+    everyone: bool = False
+    held: int = 0
+    bytes: int = 0
+    oldest: int | None = None
+    """When the oldest event that waits came."""
+    drained: int = 0
+    """Since the slot's job began, as those below."""
+    stale: int = 0
+    refused: int = 0
+    beyond: int = 0
+    """Events that came when as many waited as should."""

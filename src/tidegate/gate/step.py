@@ -5,11 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import msgspec
 
-from tidegate.errors import LogError, SerdeError, TidegateError
+from tidegate.errors import LogError, SerdeError
 from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
 from tidegate.gate.decide import Event, Known, Outcome, StatusRequested, Tick, Triggered, decide, is_held
@@ -24,10 +23,10 @@ from tidegate.gate.formats import (
     Trigger,
     decode,
 )
+from tidegate.gate.host import GateHost
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import RawRecord
 from tidegate.record import Record
-from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
@@ -35,33 +34,6 @@ AT_ONCE = 100
 """Events of one key in a row, while others wait for their turn."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
-
-
-class GateHost(Protocol):
-    """What a gate needs of its task."""
-
-    @property
-    def stream_time(self) -> int: ...
-
-    def now(self) -> int: ...
-
-    def store(self, builder: StoreBuilder[Any]) -> Any: ...
-
-    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None: ...
-
-    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
-        """Send an event as from where it once came; a dead letter if it cannot be."""
-        ...
-
-    def place(self) -> str:
-        """Where the record in work comes from."""
-        ...
-
-    def dead_letter(self, raw: RawRecord, error: TidegateError) -> None: ...
-
-    def damaged(self) -> None:
-        """Mark the task's state as damaged: it is rebuilt from the changelogs when it is opened."""
-        ...
 
 
 @dataclass(slots=True)

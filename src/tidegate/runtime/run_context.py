@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.clock import Clock
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
-from tidegate.runtime.modes import Mode
+from tidegate.runtime.modes import Mode, on_stream_time
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import COMMANDS, INTERNAL, Node
@@ -33,6 +33,10 @@ class RunContext:
     """Fewer records than this are quicker one by one."""
     staging: Mapping[str, TopicInfo] = field(default_factory=dict)
     """Of a replay: the topic in which the rows of a table topic wait, by the name of the table topic."""
+
+    def now(self, stream_time: int) -> int:
+        """The time that nodes see: the clock's, in a replay the stream's."""
+        return max(stream_time, 0) if on_stream_time(self.mode) else self.clock.now()
 
     def topic_of(self, node: Node) -> str:
         """The name of the topic that a node reads or writes."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tidegate.runtime.topics.status import GateNumbers, Numbers
+from tidegate.gate.formats import GateNumbers
+from tidegate.runtime.topics.status import Numbers
 from tidegate.server.app_follower import AppState
 from tidegate.server.slot_status import STATES, SlotStatus
 

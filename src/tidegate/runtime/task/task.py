@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tidegate.errors import LogError, StateError, TidegateError
 from tidegate.gate.batches import GateBatches
+from tidegate.gate.follow import CommandFollower
 from tidegate.gate.task_gates import TaskGates
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
@@ -29,6 +30,7 @@ from tidegate.runtime.output.time_only import any_time_only, is_time_only
 from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.task.batch_chain import batch_chain
 from tidegate.runtime.task.chain import TaskChain
+from tidegate.runtime.task.gate_host import TaskGateHost
 from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.task.source import Source
 from tidegate.runtime.task.source_positions import SourcePositions
@@ -74,7 +76,9 @@ class StreamTask:
         self._subtopology = subtopology
         self._pinned = pinned
         self._sender = sender = Sender(setting, task, state.moment)
-        self.gates = TaskGates(setting.topology, setting.manifest.gates, self, sender, task.generation)
+        self._gate_host = TaskGateHost(setting, task, sender, state)
+        self.gates = TaskGates(setting.topology, setting.manifest.gates, self._gate_host)
+        self._follower: CommandFollower | None = None
         self._ends = ends
         self.keep = state.end_record
         self.emit, self.writes_to, self.take_numbers = sender.emit, sender.writes_to, sender.take_numbers
@@ -109,6 +113,7 @@ class StreamTask:
         to_sort = at.to_sort(internal, self._setting.topics)
         self._merge = Merge(at.next, self._pinned, to_sort, self.commands())
         self._merge.await_commands(self._ends(self.commands()))
+        self._follower = CommandFollower(self.gates, self._gate_host, self, self._merge, self._ends)
         takes = takes_records(self._setting.mode)
         self._sender.checked_at = self._setting.clock.now()
         self._sender.start(position, self._subtopology if takes else None)
@@ -135,7 +140,7 @@ class StreamTask:
             if whole is not None:
                 self._whole = WholeBatches(source, whole, sender, self.store)
             if source.raw and len(self.gates.all) == 1:
-                self._whole = GateBatches(self.gates.all[0], sender)
+                self._whole = self._gate_host.batches(self.gates.all[0])
         try:
             chain.init()
         except TidegateError:
@@ -248,7 +253,7 @@ class StreamTask:
 
     def _follow_commands(self) -> bool:
         """Take the commands that are there. Whether records may be taken now."""
-        self.gates.follow(self.merge, lambda partition: self._ends([partition])[partition])
+        self._begun(self._follower).follow()
         return not self.merge.behind()
 
     def _process(self, raw: RawRecord) -> None:
@@ -351,7 +356,7 @@ class StreamTask:
         return on_stream_time(self._setting.mode)
 
     def now(self) -> int:
-        return max(self.stream_time, 0) if self.replaying else self._setting.clock.now()
+        return self._setting.now(self.stream_time)
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
         return self.state.store(builder)

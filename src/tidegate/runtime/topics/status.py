@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from tidegate.gate.formats import GateNumbers
 from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
@@ -34,24 +35,6 @@ class Landing(msgspec.Struct, frozen=True, tag="landing"):
     """Differs between machines, also where their names do not."""
     folders: dict[str, int] = {}
     """Tasks whose state lies on this host, with the sum of their changelog offsets."""
-
-
-class GateNumbers(msgspec.Struct, frozen=True):
-    """How a gate is doing in a slot."""
-
-    paused: int = 0
-    """Keys with a pause of their own."""
-    everyone: bool = False
-    held: int = 0
-    bytes: int = 0
-    oldest: int | None = None
-    """When the oldest event that waits came."""
-    drained: int = 0
-    """Since the slot's job began, as those below."""
-    stale: int = 0
-    refused: int = 0
-    beyond: int = 0
-    """Events that came when as many waited as should."""
 
 
 class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
