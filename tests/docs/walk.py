@@ -115,7 +115,7 @@ class Reader:
                     self._call(found)
         self.printed = printed.getvalue()
 
-    def _call(self, test: Callable[..., None]) -> None:
+    def _call(self, test: Callable[..., object]) -> None:
         """A test of the page, with the fixtures that it takes."""
         with ExitStack() as made:
 
