@@ -8,13 +8,14 @@ from typing import Any
 from tidegate.errors import LogError, RegistryError, StateError, TidegateError, UserCodeError
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers, RawRecord
+from tidegate.runtime.output.origin import origin_of
 from tidegate.text.user_place import user_place
 from tidegate.types import TopicPartition
 
 Place = tuple[TopicPartition, int]
 """A source partition and an offset in it."""
-CODE, MESSAGE, POSITION, PLACE = (
-    HEADER_PREFIX + "error." + name for name in ("code", "message", "position", "place")
+CODE, MESSAGE, POSITION, INTERNAL_POSITION, PLACE = (
+    HEADER_PREFIX + "error." + name for name in ("code", "message", "position", "internal-position", "place")
 )
 _BY_THE_RECORD = {
     "row-too-large",
@@ -46,10 +47,16 @@ def policy_of(error: BaseException, source: str) -> str:
     return str(policy)
 
 
-def translated_errors(error: Exception, raw: RawRecord, generation: int) -> TidegateError:
-    """The failure with the record's position; what user code raised as a UserCodeError."""
-    position = (raw.partition.topic, raw.partition.partition, raw.offset)
-    where = f"{raw.partition} offset {raw.offset}: "
+def translated_errors(
+    error: Exception, raw: RawRecord, generation: int, *, internal: bool = False
+) -> TidegateError:
+    """The failure with the record's position; what user code raised as a UserCodeError. Of a record of an
+    internal topic it is the position in the user's topic, where its origin is known."""
+    read = (raw.partition.topic, raw.partition.partition, raw.offset)
+    position = (_of_user(raw) or read) if internal else read
+    topic, partition, offset = position
+    behind = "" if position == read else f" ({raw.partition} offset {raw.offset})"
+    where = f"{topic}/{partition} offset {offset}{behind}: "
     if not isinstance(error, TidegateError):
         return in_user_code(error, where, generation, position)
     told = copy.copy(error)
@@ -79,10 +86,24 @@ def in_user_code(
 def dead_letter_headers(raw: RawRecord, error: TidegateError) -> Headers:
     """The record's own headers, then where it stood and what went wrong."""
     cause = error.__cause__ or error
+    read = (raw.partition.topic, raw.partition.partition, raw.offset)
+    position: tuple[str, int, int] = getattr(error, "position", None) or read
     said = [
         (CODE, error.code),
         (MESSAGE, error.message[:1000]),
-        (POSITION, f"{raw.partition.topic}/{raw.partition.partition}/{raw.offset}"),
+        (POSITION, _joined(position)),
+        *([(INTERNAL_POSITION, _joined(read))] if position != read else []),
         (PLACE, user_place(cause)),
     ]
     return [*raw.headers, *((name, text.encode("utf-8", "replace")) for name, text in said)]
+
+
+def _of_user(raw: RawRecord) -> tuple[str, int, int] | None:
+    """Where the record of an internal topic came from; None of one that a timer made, or another program."""
+    origin = origin_of(raw.headers)
+    parts = [] if origin is None else origin.position.rsplit("/", 2)
+    return (parts[0], int(parts[1]), int(parts[2])) if len(parts) == 3 else None
+
+
+def _joined(position: tuple[str, int, int]) -> str:
+    return "/".join(map(str, position))

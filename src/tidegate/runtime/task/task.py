@@ -276,7 +276,7 @@ class StreamTask:
         except Exception as error:
             if not by_the_record(error):
                 raise
-            told = translated_errors(error, raw, self.id.generation)
+            told = translated_errors(error, raw, self.id.generation, internal=source.internal)
             policy = "skip" if self._skips else policy_of(error, source.policy)
             if policy == "stop" or not apart:
                 raise told from error
