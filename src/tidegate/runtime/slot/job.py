@@ -284,13 +284,13 @@ class SlotJob:
 
     def _tell_numbers(self, slot: Slot) -> None:
         order = self._order
-        fresh = slot.processed - self._records
+        fresh = slot.records - self._records
         self._count(slot)
         numbers = Numbers(
             order.epoch,
             order.slot,
             at=self._clock.now(),
-            records=slot.processed,
+            records=slot.records,
             per_second=fresh / self._chores.beat_seconds,
             lag=slot.lag(),
             skipped=self._skipped,
@@ -310,7 +310,7 @@ class SlotJob:
         self._warn_of_batches(slot)
 
     def _count(self, slot: Slot) -> None:
-        self._records = slot.processed
+        self._records = slot.records
         self._skipped = sum(task.skipped for task in slot.tasks)
         self._dead_letters = sum(task.dead_letters.count for task in slot.tasks)
 

@@ -64,11 +64,17 @@ class Slot:
         """Whether the last turn came to nothing: what is buffered waits for something that is not there."""
         self._refusals = refusals
         self.processed = 0
+        """Records of all topics, markers of time and timers: what came of its turns."""
         self.records_per_turn = RECORDS_PER_TURN
 
     @property
     def tasks(self) -> list[StreamTask]:
         return list(self._running.values())
+
+    @property
+    def records(self) -> int:
+        """Records that its tasks took of the app's source topics."""
+        return sum(task.records for task in self._running.values())
 
     @property
     def restoring(self) -> int:

@@ -69,6 +69,8 @@ class StreamTask:
         self.batches_taken_apart = 0
         self.taken = 0
         """Records since the last commit."""
+        self.records = 0
+        """Records of the app's source topics since the task was opened: none of gates or internal topics."""
         self.refused: Mapping[Place, LogError] = {}
         """Records that the log refused: they fail."""
         self._setting = setting
@@ -287,6 +289,7 @@ class StreamTask:
         else:
             if apart:
                 self.state.end_record()
+        self.records += not source.internal
         self.passed(raw)
 
     def passed(self, raw: RawRecord) -> None:
@@ -315,6 +318,7 @@ class StreamTask:
         self.state.moment.timestamp = timestamp
         self.next[partition] = batch.column(0)[-1].as_py() + 1
         self.taken += batch.num_rows
+        self.records += 0 if self._sources[partition.topic].internal else batch.num_rows
         self._moved = True
 
     def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:

@@ -44,7 +44,7 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     slot: int
     at: int
     records: int
-    """Processed since the slot's job began."""
+    """Taken of the app's source topics since the slot's job began; none of internal topics and gates."""
     per_second: float
     lag: int
     """Records that are committed and not yet taken."""
