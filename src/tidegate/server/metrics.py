@@ -62,7 +62,7 @@ def _escaped(text: str) -> str:
 
 _COUNTED = {
     "records": ("records_total", "Records that a slot took of source topics."),
-    "skipped": ("skipped_total", "Records that were skipped or put aside."),
+    "skipped": ("skipped_total", "Records that were skipped or sent to the dead-letter topic."),
     "null_values": ("null_values_total", "Records without a value that a step ignored."),
     "dead_letters": ("dead_letters_total", "Records that were sent to the dead-letter topic."),
     "rebuilt": ("rebuilt_stores_total", "Stores that were discarded and rebuilt from their changelog."),

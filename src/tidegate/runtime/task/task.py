@@ -65,8 +65,7 @@ class StreamTask:
         self.id = task
         self.partition = task.partition
         self.state = state
-        self.skipped = 0
-        self.batches_taken_apart = 0
+        self.skipped = self.batches_taken_apart = 0
         self.taken = 0
         """Records since the last commit."""
         self.records = 0
@@ -128,13 +127,10 @@ class StreamTask:
         chain, nodes = TaskChain(topology, self._subtopology, self, self.gates), topology.nodes
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
-            self._sources[self._setting.topic_of(nodes[node])] = Source(
-                nodes[node],
-                handler,
-                self._setting.on_error,
-                inner_policies=inner,
-                raw=feeds_gates_only(topology, nodes[node]),
-            )
+            read = nodes[node]
+            raw = feeds_gates_only(topology, read)
+            source = Source(read, handler, self._setting.on_error, inner_policies=inner, raw=raw)
+            self._sources[self._setting.topic_of(read)] = source
         self._chain = chain
         if self._setting.batches and len(self._sources) == 1:
             [source] = self._sources.values()
