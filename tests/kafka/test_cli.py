@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 
-from tidegate import Topic, connect
+from tidegate import App, Topic, connect
+from tidegate.clock import SystemClock
+from tidegate.log.location import LogLocation
+from tidegate.log.open import open_log
+from tidegate.log.records import Row, to_batch
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.takeover import take_over
+from tidegate.runtime.topics.status import Numbers, tell
+from tidegate.server import slot_status
 from tidegate.testing.broker import KafkaCluster
+from tidegate.types import TopicPartition
 
 MODULE = """
 from tidegate import App, Topic
@@ -76,6 +86,29 @@ def test_rows_of_a_table_are_the_newest(on_kafka: Run, prefix: str) -> None:
         ("ada", "2")
     ]
     assert "[not-supported]" in on_kafka("topics", "compact", topic, code=1).err
+
+
+def test_status_counts_dead_letters_and_not_the_marks_of_transactions(
+    on_kafka: Run, kafka: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot_status, "SILENT_SECONDS", 60.0)
+    app = App(f"{prefix}copies")
+    app.stream(Topic(f"{prefix}in", str)).to(Topic(f"{prefix}out", str))
+    clock = SystemClock()
+    with closing(open_log(LogLocation(kafka.url))) as log:
+        run = prepare(app, log, clock, partitions=1)
+        assert on_kafka("status", app.id, "--json").json["state"] == "never-started"
+        with closing(take_over(log, app.id, 1, clock)) as claim:
+            run.plan(claim, {0: [task for _, task in run.tasks()]}, {0: "here"})
+        with closing(log.writer(f"{prefix}writer")) as writer:
+            for _ in range(2):
+                writer.append(TopicPartition(f"{app.id}-dead-letters", 0), to_batch([Row(b"k", b"v", 1)]))
+                writer.commit()
+        tell(log, app.id, Numbers(1, 0, clock.now(), 2, 1.0, 0, 2, 1, 0), clock.now())
+        found = on_kafka("status", app.id, "--json").json
+        assert (found["state"], found["lag"], found["tasks_running"]) == ("running", 0, 1)
+        assert found["dead_letters"]["records"] == 2
+        assert app.id in on_kafka("status").out
 
 
 def test_a_doctor_finds_all_in_order_and_leaves_nothing(on_kafka: Run, prefix: str) -> None:

@@ -21,7 +21,7 @@ from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import Claim, ask_to_stop, take_over
 from tidegate.runtime.topics.control import Cause
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Warned
-from tidegate.server import app_report
+from tidegate.server import app_follower, app_report, slot_status
 from tidegate.server.app_follower import AppFollowers
 from tidegate.server.app_report import AppReport, AppReports, DeadLetterCounts
 from tidegate.types import TopicPartition
@@ -55,6 +55,14 @@ def seen(log: SqliteLog, run: Run) -> AppReport:
 
 def at_work(**second: Any) -> list[Any]:
     return [numbers(0, running=1), numbers(1, running=3, **second)]
+
+
+@pytest.fixture(autouse=True)
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot that just published something is at work, however long this process takes to look."""
+    monkeypatch.setattr(slot_status, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(app_follower, "UNKNOWN_AGE", 120.0)
+    monkeypatch.setattr(app_report, "AGAIN_SECONDS", 60.0)
 
 
 @pytest.fixture

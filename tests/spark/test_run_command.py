@@ -73,7 +73,7 @@ def test_a_killed_worker_and_dead_letters_are_lines_and_status_shows_both(tmp_pa
         first = printed(lines, r"shop: slot 0: attempt 1 runs on \S+, process (\d+)")
         tidegate(tmp_path, "topics", "send", "lines", "ada", "bad")
         printed(lines, r"shop: slot 0: 1 record went to shop-dead-letters, 1 since its job began")
-        assert tidegate(tmp_path, "status", "shop")["state"] == "running"
+        wait_for(lambda: tidegate(tmp_path, "status", "shop")["state"] == "running", every=0.5)
         os.kill(int(first[1]), signal.SIGKILL)
         printed(
             lines, r"shop: slot 0: attempt 1 ended without a report, its worker was killed .*\[slot-lost\]"

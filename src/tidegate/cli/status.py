@@ -8,11 +8,12 @@ from contextlib import closing
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.live import Live
 
 from tidegate.cli.apps import unknown_app
 from tidegate.cli.options import AsJson, LogUrl, opened
-from tidegate.cli.output import say_json, stdout_console
+from tidegate.cli.output import say, say_json, stdout_console
 from tidegate.cli.status_screen import as_group
 from tidegate.clock import SystemClock
 from tidegate.errors import TidegateError
@@ -47,9 +48,21 @@ def status(
             say_json(answers[0] if app is not None else {"apps": answers})
         elif once or not sys.stdout.isatty():
             shown = as_group(_settled(found, reports, app), SystemClock().now(), one=app is not None)
-            stdout_console().print(shown)
+            _print(shown)
         else:
             _follow(found, reports, app)
+
+
+def _print(shown: Group) -> None:
+    """Once. Cells are padded, which is of no use in a pipe."""
+    console = stdout_console()
+    if console.is_terminal:
+        console.print(shown)
+        return
+    with console.capture() as captured:
+        console.print(shown)
+    for line in captured.get().splitlines():
+        say(line.rstrip())
 
 
 def _follow(log: Log, reports: AppReports, app: str | None) -> None:
