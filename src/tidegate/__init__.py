@@ -1,4 +1,8 @@
-"""tidegate: stateful stream processing in Python on Apache Spark."""
+"""tidegate: stateful stream processing in Python on Apache Spark.
+
+Declare an `App` over topics, run it with `tidegate run` or `app.start(spark)`, and test it with
+`tidegate.testing.Driver`. The documents begin with docs/index.md in the repository.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,15 +17,20 @@ from pathlib import Path
 from typing import IO
 
 from tests.docs.pages import Block
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS
 from typer.testing import CliRunner
 
 from tidegate.cli.main import app
 
 NOT_HERE = ("pip ", "make ", "git ", "docker ", "source ", "cd ", "mkdir ", "python3 -m venv", "sudo ")
 """What sets up a machine. The test's own environment is set up, so these lines are for the reader alone."""
-IN_PROCESS = re.compile(r"^(?:echo [^|&;<>$`]*\| *)?tidegate (?!run\b|demo\b|serve\b|doctor\b)[^|&;<>$`]*$")
+IN_PROCESS = re.compile(
+    r"^(?:echo [^|&;<>$`]*\| *)?tidegate (?!run\b|demo\b|serve\b|doctor\b|state\b)[^|&;<>$`]*$"
+)
+PORT = "8470"
+"""Of the server, as the pages have it; another one is free."""
 ENDS_SECONDS = 60.0
+SOON_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +101,24 @@ class Terminal:
     replaced: dict[str, str] = field(default_factory=dict)
     left: list[tuple[subprocess.Popen[str], IO[str]]] = field(default_factory=list)
 
-    def type(self, command: Command, *, code: int = 0) -> None:
-        """Run it to its end, and compare what it printed."""
-        line = self._here(command.line)
-        printed, ended = self._in_process(line) if IN_PROCESS.match(line) else self._in_bash(line)
+    def type(self, command: Command, *, code: int = 0, soon: bool = False) -> None:
+        """Run it to its end and compare what it printed; if `soon`, again until it prints what it should."""
+        line = self.here(command.line)
+        printed, ended = self._ran(line)
+        deadline = time.monotonic() + SOON_SECONDS
+        while soon and not fits(self.here(command.shown), printed) and time.monotonic() < deadline:
+            time.sleep(0.2)
+            printed, ended = self._ran(line)
         assert ended == code, f"{command.place}: `{line}` ended with {ended}, not {code}:\n{printed}"
         if command.shown:
-            shown = self._here(command.shown)
+            shown = self.here(command.shown)
             assert fits(shown, printed), f"{command.place}: `{line}` printed\n{printed}\nand not\n{shown}"
 
     def leave_running(self, command: Command) -> None:
         """Start it, and go on when it has printed what the page shows."""
         output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end of the page
         started = subprocess.Popen(
-            ["bash", "-c", f"exec {self._here(command.line)}"],  # noqa: S607
+            ["bash", "-c", f"exec {self.here(command.line)}"],  # noqa: S607
             cwd=self.folder,
             env=self.environment(),
             stdout=output,
@@ -122,8 +132,11 @@ class Terminal:
             output.seek(0)
             return output.read()
 
-        wait_for(lambda: begins(self._here(command.shown), printed()) or started.poll() is not None)
-        assert begins(self._here(command.shown), printed()), f"{command.place} printed\n{printed()}"
+        deadline = time.monotonic() + HANG_SECONDS
+        while not begins(self.here(command.shown), printed()) and started.poll() is None:
+            assert time.monotonic() < deadline, f"{command.place} printed\n{printed()}"
+            time.sleep(0.05)
+        assert begins(self.here(command.shown), printed()), f"{command.place} printed\n{printed()}"
 
     def end_all(self) -> None:
         """End what the page left running, as Ctrl-C would."""
@@ -141,12 +154,24 @@ class Terminal:
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-        return {**kept, "PATH": path, "COLUMNS": "100", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1"}
+        port = {"TIDEGATE_SERVER__PORT": self.replaced[PORT]} if PORT in self.replaced else {}
+        return {
+            **kept,
+            **port,
+            "PATH": path,
+            "COLUMNS": "100",
+            "TERM": "dumb",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
 
-    def _here(self, text: str) -> str:
+    def here(self, text: str) -> str:
+        """The text with the ports and brokers that there are."""
         for written, real in self.replaced.items():
             text = text.replace(written, real)
         return text
+
+    def _ran(self, line: str) -> tuple[str, int]:
+        return self._in_process(line) if IN_PROCESS.match(line) else self._in_bash(line)
 
     def _in_bash(self, line: str) -> tuple[str, int]:
         ran = subprocess.run(

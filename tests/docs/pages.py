@@ -14,7 +14,7 @@ LANGUAGES = {"python", "console"} | NOT_RUN_LANGUAGES
 _FENCE = re.compile(r"^(?P<ticks>`{3,})(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\s*$")
 _COMMENT = re.compile(r"^<!-- (?P<text>.*) -->$")
 _DIRECTIVE = re.compile(
-    r"^(?P<name>not run|exits with|raises|running|keeps running|starts over|prints)\b:?\s*(?P<value>.*)$"
+    r"^(?P<name>not run|exits with|raises|running|keeps running|starts over|prints|soon)\b:?\s*(?P<value>.*)$"
 )
 _ON_SPARK = re.compile(r"\$.*\btidegate (run|demo)\b(?!.*--help)")
 _SPARK_VARIABLE = re.compile(r"(?<![\w.\"'/])spark\b(?!\w)(?!\.)")
@@ -92,14 +92,16 @@ def _end(lines: list[str], start: int, ticks: str, place: str) -> int:
     raise AssertionError(f"{place}: the block has no end")
 
 
-def needs_spark(page: str) -> bool:
-    """Whether something on it starts a JVM, or takes the session of the tests."""
-    return any(
-        (block.language == "console" and _ON_SPARK.search(block.text) is not None)
-        or (block.language == "python" and not block.title and _SPARK_VARIABLE.search(block.text) is not None)
-        for block in blocks(page)
-        if block.is_run
-    )
+def runs_on_spark(page: str) -> bool:
+    """Whether a command on it starts Spark."""
+    typed = (block.text for block in blocks(page) if block.is_run and block.language == "console")
+    return any(_ON_SPARK.search(text) is not None for text in typed)
+
+
+def takes_session(page: str) -> bool:
+    """Whether its Python uses the variable `spark`."""
+    run = (block for block in blocks(page) if block.is_run and block.language == "python")
+    return any(not block.title and _SPARK_VARIABLE.search(block.text) is not None for block in run)
 
 
 def needs_kafka(page: str, text: str | None = None) -> bool:
@@ -107,4 +109,4 @@ def needs_kafka(page: str, text: str | None = None) -> bool:
 
 
 def is_slow(page: str) -> bool:
-    return needs_spark(page) or needs_kafka(page)
+    return runs_on_spark(page) or takes_session(page) or needs_kafka(page)

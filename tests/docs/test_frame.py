@@ -136,6 +136,11 @@ def test_a_page_with_the_broker_of_compose_is_one_with_kafka() -> None:
     assert not needs_kafka("page.md", text.replace("```console", "<!-- not run: why -->\n```console"))
 
 
+def test_what_comes_soon_is_waited_for(tmp_path: Path) -> None:
+    text = console("$ echo x >> grown; wc -l < grown\n3", "<!-- soon -->")
+    assert walked(text, tmp_path) == 1
+
+
 def test_three_dots_stand_for_lines_and_for_text() -> None:
     assert fits("a\n...\nz", "a\nb\nc\nz\n")
     assert fits("a\n...", "a\n")

@@ -99,6 +99,17 @@ def test_links_lead_to_files_and_headings_that_are_there(page: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", [page for page in pages() if not page.startswith("docs/decisions/")])
+def test_source_files_that_a_page_names_are_there(page: str) -> None:
+    """From the root of the tree, from src/tidegate or from tests; or a file that the page itself writes."""
+    written = {block.title for block in blocks(page)}
+    named = set(re.findall(r"`((?:[\w-]+/)*\w+\.py)(?:::[\w:]+)?`", prose(page))) - written
+    places = [ROOT, ROOT / "src" / "tidegate", ROOT / "tests"]
+    found = {name for name in named for place in places if (place / name).is_file()}
+    neighbours = {name for name in named if "/" not in name and any((ROOT / "src").rglob(name))}
+    assert named - found - neighbours == set()
+
+
 @pytest.mark.parametrize("page", pages())
 def test_python_of_a_page_imports_public_names_only(page: str) -> None:
     found = [

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.docs.console import Terminal, commands, fits, is_for_the_reader
+from tests.docs.console import PORT, Terminal, commands, fits, is_for_the_reader
 from tests.docs.pages import ROOT, Block, blocks
 from tests.docs.running_app import running_app
 
@@ -31,8 +31,8 @@ def walk(
 ) -> int:
     """Run a page and return how many blocks were run. Raise at the first that does something else."""
     port = str(_free_port())
-    replaced = {"8470": port, **({"localhost:29092": kafka} if kafka else {})}
-    with _path_kept(), ExitStack() as stack:
+    replaced = {PORT: port, **({"localhost:29092": kafka} if kafka else {})}
+    with _path_kept(folder), ExitStack() as stack:
         reader = Reader(folder, stack, replaced, things or {})
         for block in blocks(page, text):
             reader.read(block)
@@ -93,7 +93,7 @@ class Reader:
         assert block.title in block.before, f"{block.place}: the text above does not name {block.title}"
         assert file.resolve().is_relative_to(self.folder), block.place
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(block.text)
+        file.write_text(self.terminal.here(block.text))
         _forget_modules(self.folder)
         if block.language == "python":
             importlib.invalidate_caches()
@@ -133,7 +133,8 @@ class Reader:
             if last and "keeps running" in block.directives:
                 self.terminal.leave_running(command)
             else:
-                self.terminal.type(command, code=int(block.directives.get("exits with", 0)) if last else 0)
+                code = int(block.directives.get("exits with", 0)) if last else 0
+                self.terminal.type(command, code=code, soon="soon" in block.directives)
 
 
 def _compiled(block: Block) -> Any:
@@ -142,8 +143,8 @@ def _compiled(block: Block) -> Any:
 
 
 @contextmanager
-def _path_kept() -> Iterator[None]:
-    """The working folder and the import path come back as they were."""
+def _path_kept(home: Path) -> Iterator[None]:
+    """Leave the working folder, the import path and the loaded modules as they were."""
     folder, path, silent = Path.cwd(), list(sys.path), sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # a file that is written twice within a second would be taken from there
     try:
@@ -152,6 +153,7 @@ def _path_kept() -> Iterator[None]:
         os.chdir(folder)
         sys.path[:] = path
         sys.dont_write_bytecode = silent
+        _forget_modules(home)
 
 
 def _forget_modules(folder: Path) -> None:

@@ -15,7 +15,7 @@ from tidegate.log.location import LogLocation
 from tidegate.log.open import kafka_servers
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text()
-BLOCKS = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```toml[^\n]*\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROTOCOL = "security.protocol"
 
 
