@@ -105,7 +105,7 @@ class Bench:
         self.folder = folder
         self.clock = SystemClock()
         self.log = SqliteLog(folder / "log.db")
-        self.run: Run = prepare(app, self.log, self.clock, partitions=1)
+        self.run: Run = prepare(app.build(), self.log, self.clock, partitions=1)
         self.slot: Slot | None = None
 
     @property

@@ -83,7 +83,7 @@ def without_spark(crew: Crew, name: str, records: int) -> float:
     """Records per second of one slot in a process of its own."""
     app = APPS[name]
     with fresh(records) as place:
-        prepare(app, place.log, SystemClock(), partitions=place.config.partitions)
+        prepare(app.build(), place.log, SystemClock(), partitions=place.config.partitions)
         thread = threading.Thread(target=crew.play, args=([(slot_alone, (name, place.config))],))
         thread.start()
         found = list(commits(place.log, app.id, records, thread.is_alive))
@@ -95,7 +95,7 @@ def slot_alone(turn: Turn, name: str, config: Config) -> None:
     """All tasks in one slot until everything is taken, committing each interval."""
     interval = config.commit_interval_ms / 1000
     with closing(open_log(LogLocation.of(config), create=False)) as log:
-        ready = prepare(APPS[name], log, SystemClock(), partitions=config.partitions)
+        ready = prepare(APPS[name].build(), log, SystemClock(), partitions=config.partitions)
         turn.wait()
         [slot] = ready.slots(config.folder / "state", 1)
         ends = log.ends(ready.sources())

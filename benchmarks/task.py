@@ -70,7 +70,7 @@ def ours(
     many records."""
     app = App(name)
     declare(app)
-    ready = prepare(app, log, SystemClock(), batches=batches)
+    ready = prepare(app.build(), log, SystemClock(), batches=batches)
     [slot] = ready.slots(folder / name, 1)
     while not slot.tasks:
         slot.turn()

@@ -32,7 +32,7 @@ def _commits(bench: Bench, tasks: int, times: int) -> list[float]:
     source = f"{app}-source"
     bench.log.create(TopicSpec(source, tasks, {}))
     names = Names(app_id=app, source=source, output=f"{app}-output")
-    ready = prepare(counting(names), bench.log, SystemClock(), partitions=tasks)
+    ready = prepare(counting(names).build(), bench.log, SystemClock(), partitions=tasks)
     [slot] = ready.slots(bench.folder / app, 1)
     took = []
     for number in range(times + 10):

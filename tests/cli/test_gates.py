@@ -78,7 +78,7 @@ def test_everyone_is_paused_and_resumed(run: Run, working: Working) -> None:
 
 
 def test_what_nobody_applies_is_told_after_a_while(run: Run, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     told = run("pause", "door", "ada", "--wait", "0.2", "--json", code=1).json
     assert told["error"]["code"] == "not-applied"
     assert "tidegate status gated" in told["error"]["hint"]
@@ -86,7 +86,7 @@ def test_what_nobody_applies_is_told_after_a_while(run: Run, log: SqliteLog) -> 
 
 
 def test_without_waiting_it_is_written(run: Run, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     assert run("pause", "door", "ada", "--json").json["applied"] is False
     with Driver(gated(), log=log, partitions=2) as driver:
         driver.send(EVENTS, "ada", 1)
@@ -113,7 +113,7 @@ def test_without_waiting_it_is_written(run: Run, log: SqliteLog) -> None:
 def test_what_cannot_be_done_is_said_and_nothing_is_written(
     run: Run, log: SqliteLog, arguments: tuple[str, ...], code: str
 ) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     assert run(*arguments, "--json", code=1).json["error"]["code"] == code
     with Driver(gated(), log=log, partitions=2) as driver:
         driver.run()
@@ -125,7 +125,7 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
 def test_a_wait_that_is_no_duration_is_refused_at_once(
     run: Run, log: SqliteLog, command: str, given: str
 ) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     about = ("gated",) if command == "stop" else ("door", "ada")
     told = run(command, *about, f"--wait={given}", "--json", code=2).json["error"]
     assert told["code"] == "bad-usage"
@@ -137,7 +137,7 @@ def test_a_wait_that_is_no_duration_is_refused_at_once(
 
 @pytest.mark.parametrize("given", ["nan", "inf", "-1", "0", "1e300", "316224001"])
 def test_a_pause_lasts_for_a_while_that_can_be_written_down(run: Run, log: SqliteLog, given: str) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     assert (
         run("pause", "door", "ada", f"--for={given}", "--json", code=2).json["error"]["code"] == "bad-usage"
     )
@@ -150,7 +150,7 @@ def test_a_gate_that_two_apps_have_is_asked_for_by_app(run: Run, log: SqliteLog)
     for name in ("east", "west"):
         app = App(name)
         app.stream(Topic(f"{name}-events", int)).gate("door").to(Topic(f"{name}-passed", int))
-        prepare(app, log, SystemClock(), partitions=2)
+        prepare(app.build(), log, SystemClock(), partitions=2)
     for command in (("pause", "door", "ada"), ("gates", "show", "door"), ("gates", "history", "door", "ada")):
         error = run(*command, "--json", code=1).json["error"]
         assert (error["code"], error["hint"]) == ("which-app", "name one of: east/door, west/door")
@@ -164,7 +164,7 @@ def test_keys_are_of_the_type_that_the_gate_s_are(run: Run, log: SqliteLog) -> N
     app.stream(numbers).gate("turnstile").to(Topic("let-in", int, key=int))
     raw = Topic("raw", int, key=bytes)
     app.stream(raw).gate("hatch").to(Topic("let-out", int, key=bytes))
-    prepare(app, log, SystemClock(), partitions=1)
+    prepare(app.build(), log, SystemClock(), partitions=1)
     run("pause", "turnstile", "7")
     run("pause", "turnstile", "8", "--key-type", "int")
     assert run("pause", "turnstile", "x", "--json", code=1).json["error"]["code"] == "unencodable"
@@ -218,7 +218,7 @@ def test_a_log_without_gates_says_so(run: Run, log: SqliteLog) -> None:
 def test_a_reset_leaves_what_was_admitted_to_a_topic_of_the_users(
     run: Run, log: SqliteLog, named: str | None
 ) -> None:
-    prepare(gated(admitted=named), log, SystemClock(), partitions=2)
+    prepare(gated(admitted=named).build(), log, SystemClock(), partitions=2)
     gone = run("reset", "gated", "--yes", "--json").json["topics"]
     assert {"gated-door-held-changelog", "gated-door-status-changelog"} <= set(gone)
     assert ("gated-door-admitted" in gone) == (named is None)

@@ -116,7 +116,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("TIDEGATE_LOG", raising=False)
     (tmp_path / ".tidegate").mkdir()
     with closing(SqliteLog(tmp_path / ".tidegate" / "log.db")) as log:
-        run = prepare(gated(), log, SystemClock(), partitions=2)
+        run = prepare(gated().build(), log, SystemClock(), partitions=2)
         GateQuery(log, run.manifest, "door", SystemClock()).commander.pause(b"ada")
         connection = Connection(log, partitions=2, clock=SystemClock(), owned=False)
         connection.send(EVENTS, "ada", 1, 2)

@@ -57,7 +57,7 @@ def test_a_server_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
     home = tmp_path / ".tidegate"
     home.mkdir()
     with closing(SqliteLog(home / "log.db")) as log:
-        prepare(gated(), log, SystemClock(), partitions=2)
+        prepare(gated().build(), log, SystemClock(), partitions=2)
     first, url = _started(tmp_path)
     second, other = _started(tmp_path)
     for one in (url, other):

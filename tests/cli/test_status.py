@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> Iterator[SqliteLog]:
     """The log of the folder, with an app that has a plan of one slot."""
     (tmp_path / ".tidegate").mkdir()
     with closing(SqliteLog(tmp_path / ".tidegate" / "log.db")) as made:
-        prepared = prepare(gated(), made, CLOCK, partitions=2)
+        prepared = prepare(gated().build(), made, CLOCK, partitions=2)
         with closing(take_over(made, "gated", 1, CLOCK)) as claim:
             prepared.plan(claim, {0: [task for _, task in prepared.tasks()]}, {0: "here"})
         Connection(made, partitions=2, clock=CLOCK, owned=False).send(EVENTS, "ada", *range(12))

@@ -22,7 +22,7 @@ def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytes
     the first."""
     monkeypatch.setattr(caught_up, "LOOK_SECONDS", 0.0)
     with closing(SqliteLog(tmp_path / "log.db")) as log:
-        run = prepare(gated(drain_chunk=1), log, SystemClock(), partitions=1)
+        run = prepare(gated(drain_chunk=1).build(), log, SystemClock(), partitions=1)
         connection = Connection(log, owned=False)
         slots = run.slots(tmp_path / "state", 2)
 

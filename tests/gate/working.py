@@ -19,7 +19,7 @@ class Working:
 
     def __init__(self, log: Log, folder: Path, make: Callable[[], App] = gated, partitions: int = 2) -> None:
         self._ended = threading.Event()
-        self._run = prepare(make(), log, SystemClock(), partitions=partitions)
+        self._run = prepare(make().build(), log, SystemClock(), partitions=partitions)
         self._folder = folder
         self._thread = threading.Thread(target=self._work)
         self._thread.start()

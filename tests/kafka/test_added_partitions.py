@@ -16,8 +16,7 @@ from tidegate import App, ConfigError
 from tidegate.log.positions import read_positions
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.takeover import ROLE
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition

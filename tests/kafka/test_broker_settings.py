@@ -34,9 +34,9 @@ from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.driver.takeover import take_over
 from tidegate.runtime.slot.job import Chores
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.conformance.bench import read_all, row, values
 from tidegate.types import Offset, TopicPartition

@@ -96,7 +96,7 @@ def test_status_counts_dead_letters_and_not_the_marks_of_transactions(
     app.stream(Topic(f"{prefix}in", str)).to(Topic(f"{prefix}out", str))
     clock = SystemClock()
     with closing(open_log(LogLocation(kafka.url))) as log:
-        run = prepare(app, log, clock, partitions=1)
+        run = prepare(app.build(), log, clock, partitions=1)
         assert on_kafka("status", app.id, "--json").json["state"] == "never-started"
         with closing(take_over(log, app.id, 1, clock)) as claim:
             run.plan(claim, {0: [task for _, task in run.tasks()]}, {0: "here"})

@@ -44,5 +44,5 @@ def test_a_source_whose_broker_replaces_event_times_is_refused(kafka: KafkaClust
     app.stream(Topic(topic, str)).count("counted").to(TableTopic(f"{prefix}counts", int))
     log = KafkaLog(kafka.bootstrap)
     with closing(log), pytest.raises(LogError, match=topic) as told:
-        prepare(app, log, SystemClock(), partitions=1)
+        prepare(app.build(), log, SystemClock(), partitions=1)
     assert told.value.code == "replaces-times"

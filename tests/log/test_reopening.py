@@ -18,8 +18,8 @@ from tidegate.log.reopening import ReopeningLog
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.driver.takeover import ROLE, take_over
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.driver.takeover import take_over
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.types import Offset, TopicPartition
 
 CLOCK = SystemClock()
@@ -108,7 +108,7 @@ def test_a_log_that_is_not_spent_stays_as_it_is(opened: Callable[[], Log], vfs: 
 
 def test_a_driver_goes_on_after_a_commit_of_unknown_outcome(log: ReopeningLog, vfs: FaultyVfs) -> None:
     """Its writer is regained as after every failure of the log; with a log that stays spent it never was."""
-    prepare(wordcount(), log, CLOCK, partitions=2)
+    prepare(wordcount().build(), log, CLOCK, partitions=2)
     with closing(take_over(log, "wordcount", 1, CLOCK)) as claim:
         vfs.sync_fails(1)
         unknown(lambda: claim.begin_attempt(0, 1, CLOCK.now()))

@@ -22,10 +22,11 @@ from tidegate.log.records import Row, rows_of
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience
 from tidegate.runtime.driver.prepare import attach, prepare
-from tidegate.runtime.driver.takeover import ROLE, Claim
+from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.slot.job import Chores, SlotJob
 from tidegate.runtime.slot.stage import Stage, StageOrder, StageRow, next_spans, write_stage
+from tidegate.runtime.topics.control import ROLE
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.types import TopicPartition
 
@@ -95,7 +96,7 @@ class Threads:
         cancelled = self.cancelled[order.slot] = threading.Event()
         self.before(order)
         clock = SystemClock()
-        run = attach(self._app(), self._log, clock)
+        run = attach(self._app().build(), self._log, clock)
         for _ in SlotJob(order, run, self._log, clock, self.chores).run():
             if cancelled.is_set():
                 raise InterruptedError("cancelled")
@@ -154,7 +155,7 @@ class Fleet:
         machine: str | None = None,
         threads: type[Threads] = Threads,
     ) -> tuple[Coordinator, Threads]:
-        run = prepare(self.app(), self.log, SystemClock(), partitions=self.partitions)
+        run = prepare(self.app().build(), self.log, SystemClock(), partitions=self.partitions)
         launcher = threads(self.app, self.log)
         caught_up = CaughtUp(run, self.log) if until_caught_up else None
 
@@ -210,7 +211,7 @@ class Fleet:
 
     def prepared(self) -> Log:
         """The log, with everything in it that the app needs."""
-        prepare(self.app(), self.log, SystemClock(), partitions=3)
+        prepare(self.app().build(), self.log, SystemClock(), partitions=3)
         return self.log
 
     def counts(self) -> dict[str, int]:

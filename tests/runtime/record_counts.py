@@ -32,7 +32,7 @@ def count(log: Log, folder: Path) -> tuple[int, dict[str, int]]:
     """Three lines of six words and a command to the gate. How many records the slot counts then, and the
     table."""
     connection = Connection(log, partitions=1, clock=SystemClock(), owned=False)
-    run = prepare(app(), log, SystemClock(), partitions=1)
+    run = prepare(app().build(), log, SystemClock(), partitions=1)
     [slot] = run.slots(folder, 1)
     GateQuery(log, run.manifest, "door", SystemClock()).commander.pause(b"nobody")
     connection.send(LINES, "ada", "a b", "a c", "a b")

@@ -78,12 +78,12 @@ def test_a_zombie_of_the_same_epoch_and_offset_is_refused_by_a_shared_store(tmp_
     with closing(SqliteLog(tmp_path / "log.db")) as log:
         connection = Connection(log, partitions=1, clock=clock, owned=False)
         connection.send(IN, "ada", 1)
-        run = prepare(shared(tmp_path), log, clock, partitions=1)
+        run = prepare(shared(tmp_path).build(), log, clock, partitions=1)
 
         def work(attempt: int) -> None:
             try:
                 order = ordered(claim, log, tmp_path, attempt)
-                list(SlotJob(order, attach(shared(tmp_path), log, clock), log, clock).run())
+                list(SlotJob(order, attach(shared(tmp_path).build(), log, clock), log, clock).run())
             except TidegateError as error:
                 errors[threading.current_thread().name] = error
 

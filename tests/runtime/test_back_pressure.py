@@ -23,7 +23,7 @@ def test_a_topic_that_must_wait_for_another_one_is_not_read_ahead_without_end(tm
     app, clock = App("app"), ManualClock()
     app.stream(OLD).merge(app.stream(NEW)).filter(lambda _: False).to(OUT)
     with closing(SqliteLog(tmp_path / "log.db", clock=clock)) as log:
-        run = prepare(app, log, clock, partitions=1)
+        run = prepare(app.build(), log, clock, partitions=1)
         for topic, at in ((OLD, 1_000), (NEW, 2_000)):
             rows = [Row(b"k", b"v" * 200, at)] * 10_000
             for _ in range(COUNT // len(rows)):

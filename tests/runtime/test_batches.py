@@ -133,7 +133,7 @@ def test_records_that_pass_are_never_run_one_by_one(declare: Callable[[App], Non
     declare(app)
     clock = ManualClock()
     with closing(SqliteLog(clock=clock)) as log, TemporaryDirectory() as folder:
-        run = prepare(app, log, clock, partitions=2)
+        run = prepare(app.build(), log, clock, partitions=2)
         connection = Connection(log, partitions=2, clock=clock)
         for number in range(12):
             connection.send(NUMBERS, "abcd"[number % 4], number // 4 + 1)
@@ -152,7 +152,7 @@ def test_batches_above_and_below_what_is_small_give_the_same_bytes(declare: Call
         declare(app)
         clock = ManualClock()
         with closing(SqliteLog(clock=clock)) as log, TemporaryDirectory() as folder:
-            run = prepare(app, log, clock, partitions=1, on_error="skip")
+            run = prepare(app.build(), log, clock, partitions=1, on_error="skip")
             connection = Connection(log, partitions=1, clock=clock)
             [slot] = replace(run, context=replace(run.context, small_batch=small)).slots(Path(folder), 1)
             for turn, count in enumerate((1, 9, 2, 30, 10, 3)):

@@ -111,5 +111,5 @@ def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(fleet:
 def test_folders_sleep_for_half_as_long_as_tombstones_are_kept(fleet: Fleet) -> None:
     _, launcher = fleet.catch_up(slots=1)
     clock = SystemClock()
-    job = SlotJob(launcher.launched[0], attach(fleet.app(), fleet.log, clock), fleet.log, clock)
+    job = SlotJob(launcher.launched[0], attach(fleet.app().build(), fleet.log, clock), fleet.log, clock)
     assert job._longest_sleep() == DELETE_RETENTION_MS // 2

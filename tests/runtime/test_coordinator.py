@@ -17,9 +17,9 @@ from tidegate.log import names
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.coordinator import Patience, State
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.driver.takeover import ROLE, ask_to_stop
+from tidegate.runtime.driver.takeover import ask_to_stop
 from tidegate.runtime.slot.slot import RECORDS_PER_TURN
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.types import TopicPartition
 
@@ -154,7 +154,7 @@ def test_a_driver_that_was_superseded_while_it_waited_stops_nobody_else(fleet: F
 def test_a_start_that_goes_no_further_does_not_fence_the_driver_that_runs(fleet: Fleet) -> None:
     with fleet.running(slots=1) as (driver, launcher):
         wait_for(lambda: driver.state is State.RUNNING)
-        prepare(fleet.app(), fleet.log, SystemClock(), partitions=3)
+        prepare(fleet.app().build(), fleet.log, SystemClock(), partitions=3)
         assert driver.claim is not None
         driver.claim.begin_attempt(0, 2, 1)
         wait_for(lambda: len(launcher.launched) > 1)

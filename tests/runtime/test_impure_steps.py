@@ -204,7 +204,7 @@ def test_a_constant_that_cannot_change_stays_in_its_batch() -> None:
     clock = ManualClock()
     with TemporaryDirectory() as folder:
         log = SqliteLog(clock=clock)
-        run = prepare(app, log, clock, partitions=1)
+        run = prepare(app.build(), log, clock, partitions=1)
         Connection(log, partitions=1, clock=clock).send(IN, "k", *"abc")
         [slot] = run.slots(Path(folder), 1)
         while slot.turn() or slot.restoring:

@@ -53,7 +53,7 @@ class World:
     def ready(self, mode: Mode, *, staging: bool = True, **options: Any) -> Run:
         app = App("modes")
         self._declare(app)
-        run = prepare(app, self.log, self.clock, partitions=2, **options)
+        run = prepare(app.build(), self.log, self.clock, partitions=2, **options)
         made = {name: self._staging(name) for name in run.manifest.sinks} if staging else {}
         return replace(run, context=replace(run.context, mode=mode, staging=made))
 

@@ -14,9 +14,9 @@ from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import Coordinator, State
-from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
+from tidegate.runtime.driver.takeover import ask_to_stop, take_over
 from tidegate.runtime.slot.job import Chores
-from tidegate.runtime.topics.control import Stop, read_control
+from tidegate.runtime.topics.control import ROLE, Stop, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Landing, Numbers, tell
 

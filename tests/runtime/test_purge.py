@@ -12,8 +12,8 @@ from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.writer import SqliteWriter
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.purger import Purger
 from tidegate.runtime.slot.job import Chores
+from tidegate.runtime.slot.purger import Purger
 from tidegate.types import Offset, TopicPartition
 
 INTERNAL = "wordcount-by-word-repartition"

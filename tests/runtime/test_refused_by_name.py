@@ -15,8 +15,8 @@ from tidegate.log import faultpoints, names
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.driver.takeover import ROLE, take_over
-from tidegate.runtime.topics.control import control_topic, read_control
+from tidegate.runtime.driver.takeover import take_over
+from tidegate.runtime.topics.control import ROLE, control_topic, read_control
 from tidegate.types import TopicPartition
 
 APP = "gated"
@@ -54,7 +54,7 @@ def test_what_others_wrote_to_the_control_topic_is_refused(log: SqliteLog) -> No
 
 def test_a_node_without_a_topic_is_asked_for_none() -> None:
     with closing(SqliteLog()) as log:
-        context = prepare(gated(), log, ManualClock()).context
+        context = prepare(gated().build(), log, ManualClock()).context
         node = next(node for node in context.topology.nodes.values() if node.topic is not None)
         assert context.topic_of(node) == node.topic.name if node.topic else ""
         with pytest.raises(StateError) as told:

@@ -13,8 +13,8 @@ from tidegate.errors import FencedError, LogError
 from tidegate.log import names
 from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.takeover import ROLE, take_over
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.driver.takeover import take_over
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
 
 CLOCK = SystemClock()

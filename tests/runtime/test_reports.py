@@ -12,8 +12,7 @@ from tidegate.errors import UserCodeError
 from tidegate.log import names
 from tidegate.log.reads import read_between
 from tidegate.runtime.driver.slot_overview import SlotOverview
-from tidegate.runtime.driver.takeover import ROLE
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Status, decoded
 from tidegate.types import TopicPartition

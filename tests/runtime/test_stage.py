@@ -21,11 +21,11 @@ from tidegate.log.records import ReadRow, Row, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import attach
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.driver.takeover import ROLE, take_over
+from tidegate.runtime.driver.takeover import take_over
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.testing.faults import Crash
 from tidegate.types import TopicPartition
 
@@ -108,7 +108,7 @@ def attach_after_a_start(fleet: Fleet) -> Run:
     """Slots run until the stage has its input; the stage itself does nothing."""
     driver, launcher = fleet.driver(1)
     launcher.run_stage = lambda *order: order[-1].wait()  # type: ignore[method-assign]
-    run = attach(staged(), fleet.log, CLOCK)
+    run = attach(staged().build(), fleet.log, CLOCK)
     stage = run.stages()[0]
     partitions = [TopicPartition(stage.reads, number) for number in range(stage.partitions)]
     sources = [TopicPartition(LINES.name, number) for number in range(3)]

@@ -15,8 +15,8 @@ from tidegate.errors import LogError
 from tidegate.log import names
 from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.driver.takeover import ask_to_stop, take_over
+from tidegate.runtime.topics.control import ROLE, read_control
 
 pytestmark = pytest.mark.slow
 APP = "wordcount"

@@ -202,7 +202,7 @@ def replay(declare: Callable[[App], None], seed: int, folder: Path, crash: float
     declare(app)
     with closing(SqliteLog(clock=clock)) as log:
         send(Connection(log, partitions=PARTITIONS, clock=clock))
-        run = prepare(app, log, clock, partitions=PARTITIONS, batches=rng.random() < 0.5)
+        run = prepare(app.build(), log, clock, partitions=PARTITIONS, batches=rng.random() < 0.5)
         for slot in run.slots(folder / "first", 1):
             slot.drop()  # the first positions are written
         found: dict[str, list[Any]] = {}
@@ -273,7 +273,7 @@ def test_a_record_at_the_pinned_end_is_left_for_later(folder: Path) -> None:
     straight(app)
     with closing(SqliteLog(clock=clock)) as log:
         Connection(log, partitions=1, clock=clock).send(IN, "ada", 1, 2, 4)
-        run = prepare(app, log, clock, partitions=1)
+        run = prepare(app.build(), log, clock, partitions=1)
         for slot in run.slots(folder / "first", 1):
             slot.drop()
         ((sub, task_id),) = run.tasks()

@@ -81,7 +81,7 @@ def test_records_of_several_tasks_are_taken_by_stream_time(
     clock = ManualClock(START)
     with closing(SqliteLog(clock=clock)) as log:
         send(Connection(log, partitions=2, clock=clock), order)
-        run = prepare(app(), log, clock, partitions=2, batches=batches)
+        run = prepare(app().build(), log, clock, partitions=2, batches=batches)
         run_in_turn(run, log, tmp_path)
         [last] = [one[-1] for number in range(2) if (one := texts(log, TopicPartition("texts", number)))]
         assert last.split() == ["1", "11", "2", "3", "12", "13", "4", "14"]

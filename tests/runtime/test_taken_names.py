@@ -182,7 +182,7 @@ def test_of_two_first_starts_at_once_one_goes_on_at_most(log: SqliteLog) -> None
 
     def start(app: App) -> None:
         try:
-            prepare(app, log, ManualClock())
+            prepare(app.build(), log, ManualClock())
         except TidegateError as error:
             errors[app.id] = error
 

@@ -168,7 +168,7 @@ def test_rows_on_disk_without_times_are_rebuilt_from_the_changelog(tmp_path: Pat
         connection = Connection(log, partitions=1, clock=clock)
         for store, at in ((stores.key_value("made", int), 50), ("made", 20)):
             connection.send(IN, "a", 1, timestamp=T + at)
-            run = prepare(counting(store), log, clock, partitions=1)
+            run = prepare(counting(store).build(), log, clock, partitions=1)
             [slot] = run.slots(tmp_path, 1, Limits(), told)
             while slot.turn() or slot.restoring:
                 slot.commit()

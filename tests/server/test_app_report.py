@@ -31,7 +31,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def run(log: SqliteLog) -> Run:
-    return prepare(gated(), log, CLOCK, partitions=2)
+    return prepare(gated().build(), log, CLOCK, partitions=2)
 
 
 @pytest.fixture

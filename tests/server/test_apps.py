@@ -33,7 +33,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     now = SystemClock().now()
     tell(log, "gated", told(0, 1, now, 1_000, None), now)  # of a term that is over
     tell(log, "gated", told(0, 2, now, 30, now - 60_000), now)
@@ -65,7 +65,7 @@ def test_the_text_is_what_prometheus_reads() -> None:
 
 
 def test_every_line_of_metrics_is_well_formed(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     tell(log, "gated", told(0, 1, SystemClock().now(), 1, None), 1)
     comment = re.compile(r"# (HELP|TYPE) [a-z_]+ .+")
     sample = re.compile(r'[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[0-9.e+-]+')
@@ -74,7 +74,7 @@ def test_every_line_of_metrics_is_well_formed(client: Client, log: SqliteLog) ->
 
 
 def test_the_topology_is_the_manifest_without_settings(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     [app] = got(client, "/topology")["apps"]
     assert app["app"] == "gated"
     assert app["gates"]["door"]["partitions"] == 2
@@ -100,7 +100,7 @@ def test_tasks_tell_where_they_stand(client: Client, log: SqliteLog, connection:
 
 
 def test_an_app_whose_status_topic_is_gone_is_told_all_the_same(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     log.delete("gated-status")
     [app] = got(client, "/tasks")["apps"]
     assert app["app"] == "gated"
@@ -113,7 +113,7 @@ def test_health(client: Client, log: SqliteLog) -> None:
 
 
 def test_a_topic_is_described_and_read(client: Client, log: SqliteLog, connection: Connection) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     connection.send(EVENTS, "ada", *range(10))
     found = got(client, "/topics/events")
     assert sum(one["end"] - one["start"] for one in found["partitions"]) == 10

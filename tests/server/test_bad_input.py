@@ -37,7 +37,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder = tmp_path_factory.mktemp("bad-input")
     config = load_config({"log": "sqlite:///log.db"}, environ={}, folder=folder)
     with closing(SqliteLog(folder / "log.db")) as log:
-        prepare(gated(), log, SystemClock(), partitions=2)
+        prepare(gated().build(), log, SystemClock(), partitions=2)
         with served(config) as url, Client(base_url=url, timeout=30) as made:
             yield made
 

@@ -140,7 +140,7 @@ def test_a_key_of_another_type_is_named_by_it(client: Client, log: SqliteLog) ->
     numbers = Topic("numbers", int, key=int)
     app = App("numbers")
     app.stream(numbers).gate("turnstile").to(Topic("let-in", int, key=int))
-    prepare(app, log, SystemClock(), partitions=2)
+    prepare(app.build(), log, SystemClock(), partitions=2)
     posted(client, "/gates/turnstile/keys/42/pause", key_type="int")
     for key, kind, code in (("x", "int", "unencodable"), ("42", "str", "other-key-type")):
         told = posted(client, f"/gates/turnstile/keys/{key}/pause", code=400, key_type=kind)
@@ -169,13 +169,13 @@ def test_everyone_is_paused_but_for_who_was_resumed(client: Client, connection: 
 
 
 def test_the_key_that_stands_for_everyone_is_no_key(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     told = posted(client, f"/gates/door/keys/{quote(EVERYONE, safe='')}/pause", code=400)
     assert told["error"]["code"] == "bad-key"
 
 
 def test_what_nobody_applies_is_accepted(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     told = posted(client, "/gates/door/keys/ada/pause", code=202, wait="applied", seconds="0.3")
     assert (told["applied"], told["epoch"]) == (False, 0)
     assert posted(client, "/gates/door/keys/ada/pause")["epoch"] == 1
@@ -309,7 +309,7 @@ def test_two_apps_may_have_a_gate_of_one_name(client: Client, log: SqliteLog) ->
     for name in ("east", "west"):
         app = App(name)
         app.stream(Topic(f"{name}-events", int)).gate("door").to(Topic(f"{name}-passed", int))
-        prepare(app, log, SystemClock(), partitions=2)
+        prepare(app.build(), log, SystemClock(), partitions=2)
     assert got(client, "/gates/door", code=400)["error"]["code"] == "which-app"
     assert got(client, "/gates/door", app="west")["app"] == "west"
     assert got(client, "/gates/door", code=404, app="north")["error"]["code"] == "never-started"

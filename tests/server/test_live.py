@@ -26,7 +26,7 @@ START = "/live?topic=events&from=start&type=int"
 
 @pytest.fixture(autouse=True)
 def topics(log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
 
 
 def events(answer: Any) -> Iterator[dict[str, str]]:

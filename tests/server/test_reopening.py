@@ -35,7 +35,7 @@ def faulty(
     vfs: FaultyVfs, config: Config, serve: Serve, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> Client:
     """A server whose disk fails when told to; the app and its clients have another one."""
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
 
     def opened(*_: Any, **__: Any) -> SqliteLog:
         return SqliteLog(config.folder / "log.db", upkeep=False, vfs=vfs.name)

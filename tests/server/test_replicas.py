@@ -199,7 +199,7 @@ def test_a_long_position_comes_back_as_it_went() -> None:
 
 def test_a_server_ends_at_once_while_calls_wait(config: Config, log: SqliteLog) -> None:
     """A replica that is far behind, a wish that nobody applies: both are answered, and nothing hangs."""
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     started = threading.Event()
     urls: list[str] = []
 
@@ -236,7 +236,7 @@ def test_calls_that_wait_do_not_hold_up_the_others(
     client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many clients ask for what never comes, and leave."""
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     got(client, "/stores/counted")
     place = urlsplit(str(client.base_url))
     asked = b"GET /stores/counted?at_least=gated-counted-changelog:0=999 HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -256,7 +256,7 @@ def test_calls_that_wait_do_not_hold_up_the_others(
     ids=["no text", "no JSON", "no manifest"],
 )
 def test_a_foreign_topic_with_such_a_name_does_no_harm(client: Client, log: SqliteLog, row: Row) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     log.create(TopicSpec("motor-control", 1, {"cleanup.policy": "compact"}))
     log.create(TopicSpec("remote-control", 3))
     log.append(TopicPartition("motor-control", 0), to_batch([row]))
@@ -287,7 +287,7 @@ def test_an_idempotency_key_is_of_one_key(client: Client, log: SqliteLog) -> Non
     """What is typed in another way is another one."""
     app = App("numbered")
     app.stream(Topic("numbers", int, key=int)).gate("door").to(Topic("passed", int, key=int))
-    prepare(app, log, SystemClock(), partitions=2)
+    prepare(app.build(), log, SystemClock(), partitions=2)
     once = {"Idempotency-Key": "one"}
     first = client.post("/gates/door/keys/42/pause?key_type=int", headers=once)
     assert (first.status_code, first.json()["key"]) == (200, 42)
@@ -296,7 +296,7 @@ def test_an_idempotency_key_is_of_one_key(client: Client, log: SqliteLog) -> Non
 
 
 def test_the_last_records_are_the_last(client: Client, log: SqliteLog, connection: Connection) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     log.append(
         TopicPartition("events", 0),
         to_batch([Row(b"k", EVENTS.encode_value(value), 1_000 + value) for value in range(300)]),
@@ -310,7 +310,7 @@ def test_the_last_records_are_the_last(client: Client, log: SqliteLog, connectio
 
 
 def test_a_page_of_large_records_ends_early(client: Client, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     large = to_batch([Row(b"k", b"x" * (900 << 10), number) for number in range(20)])
     for number in range(20):
         log.append(TopicPartition("events", 0), large.slice(number, 1))

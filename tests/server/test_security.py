@@ -45,7 +45,7 @@ def tokens(file: Path) -> dict[str, str]:
 
 @pytest.fixture
 def guarded(serve: Serve, log: SqliteLog, tokens: dict[str, str]) -> Client:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     assert tokens
     return serve(tokens="tokens.json")
 
@@ -238,14 +238,14 @@ def test_names_that_are_ours_are_answered(serve: Serve) -> None:
 def test_a_page_of_another_site_changes_nothing(
     client: Client, log: SqliteLog, headers: dict[str, str]
 ) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     answer = client.post("/gates/door/keys/ada/pause", headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross-site")
     assert client.get("/topics/gated-door-status/records").json()["records"] == []
 
 
 def test_a_page_of_our_own_may(client: Client, serve: Serve, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     own = str(client.base_url).rstrip("/")
     for headers in ({"Origin": own}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {}):
         assert client.post("/gates/door/keys/ada/pause", headers=headers).status_code == 200
@@ -341,7 +341,7 @@ def test_a_file_of_tokens_that_breaks_lets_nobody_in(
 
 
 def test_who_says_to_come_from_elsewhere_is_not_believed(serve: Serve, log: SqliteLog) -> None:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     client = serve(streams_per_client=1)
     with client.stream("GET", "/live?topic=events", headers={"X-Forwarded-For": "10.0.0.1"}) as first:
         assert first.status_code == 200

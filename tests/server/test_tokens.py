@@ -61,7 +61,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def guarded(serve: Serve, log: SqliteLog) -> Client:
-    prepare(gated(), log, SystemClock(), partitions=2)
+    prepare(gated().build(), log, SystemClock(), partitions=2)
     return serve(tokens="tokens.json")
 
 

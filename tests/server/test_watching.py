@@ -37,7 +37,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def run(log: SqliteLog) -> Run:
-    return prepare(gated(), log, CLOCK, partitions=2)
+    return prepare(gated().build(), log, CLOCK, partitions=2)
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_a_control_topic_is_read_again_when_something_was_written_to_it(
     for name in log.names():
         log.delete(name)
     assert list(known.all()) == []
-    prepare(gated(), log, CLOCK, partitions=2)
+    prepare(gated().build(), log, CLOCK, partitions=2)
     assert [one.app for one in known.all()] == ["gated"]
 
 
@@ -316,7 +316,7 @@ def followers() -> set[str]:
 def manifest_of(log: SqliteLog, number: int) -> Any:
     app = App(f"app{number}")
     app.stream(Topic("events", int)).to(Topic(f"out{number}", int))
-    return prepare(app, log, CLOCK, partitions=2).manifest
+    return prepare(app.build(), log, CLOCK, partitions=2).manifest
 
 
 def test_followers_that_are_used_go_on_however_many_apps_there_are(

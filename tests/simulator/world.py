@@ -63,7 +63,9 @@ class World:
         self.log = _log(options, self.clock)
         self.log.create(TAGS)
         app = make_app(options.stores, options.partitions, self._tag, gate=options.gate)
-        self.run = WatchedRun.of(prepare(app, self.log, self.clock, partitions=options.partitions), self)
+        self.run = WatchedRun.of(
+            prepare(app.build(), self.log, self.clock, partitions=options.partitions), self
+        )
         self.tasks = [task for _, task in self.run.tasks()]
         self.truth = Truth(self.log, self.run, options.partitions, gate=options.gate)
         self.truth.sync()

@@ -28,8 +28,7 @@ from tests.spark.test_cluster import (
 
 import tidegate
 from tidegate.config.config import Config, load_config
-from tidegate.runtime.driver.takeover import ROLE
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.status import Landing, Numbers
 from tidegate.state.manager import Limits
 from tidegate.types import TopicPartition

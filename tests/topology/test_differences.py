@@ -56,7 +56,7 @@ def log() -> Iterator[SqliteLog]:
 def refused(log: SqliteLog, app: App) -> UpgradeError:
     topics = set(log.names())
     with pytest.raises(UpgradeError) as told:
-        prepare(app, log, SystemClock(), partitions=2)
+        prepare(app.build(), log, SystemClock(), partitions=2)
     assert told.value.code == "changed-app"
     assert "tidegate reset counting" in told.value.hint
     assert set(log.names()) == topics, "nothing is created for an app that is refused"
@@ -169,19 +169,19 @@ def test_a_changed_function_is_a_notice_with_its_name_and_line_and_no_refusal() 
 def test_a_changed_function_is_noticed_once_and_the_app_goes_on() -> None:
     clock = SystemClock()
     log = SqliteLog()
-    assert prepare(summed(1), log, clock).notices == ()
-    assert prepare(summed(1), log, clock).notices == ()
-    assert [one.code for one in prepare(summed(2), log, clock).notices] == ["changed-code"]
-    assert prepare(summed(2), log, clock).notices == ()
+    assert prepare(summed(1).build(), log, clock).notices == ()
+    assert prepare(summed(1).build(), log, clock).notices == ()
+    assert [one.code for one in prepare(summed(2).build(), log, clock).notices] == ["changed-code"]
+    assert prepare(summed(2).build(), log, clock).notices == ()
     log.close()
 
 
 def test_an_app_of_an_earlier_version_goes_on_and_its_functions_are_known_from_then_on() -> None:
     clock = SystemClock()
     log = SqliteLog()
-    manifest = prepare(summed(1), log, clock).manifest
+    manifest = prepare(summed(1).build(), log, clock).manifest
     with closing(log.writer("earlier")) as writer:
         write_manifest(writer, msgspec.structs.replace(manifest, steps={}), clock.now())
-    assert prepare(summed(2), log, clock).notices == (), "what it ran with is not known"
-    assert [one.code for one in prepare(summed(1), log, clock).notices] == ["changed-code"]
+    assert prepare(summed(2).build(), log, clock).notices == (), "what it ran with is not known"
+    assert [one.code for one in prepare(summed(1).build(), log, clock).notices] == ["changed-code"]
     log.close()

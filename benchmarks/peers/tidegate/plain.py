@@ -60,7 +60,9 @@ class Plain:
         self._name = name
         self._config = config
         self._log = open_log(LogLocation.of(config))
-        run = prepare(app, self._log, SystemClock(), partitions=config.partitions, create_sources=False)
+        run = prepare(
+            app.build(), self._log, SystemClock(), partitions=config.partitions, create_sources=False
+        )
         means = DriverResources(run, self._log, Processes(slots), self._order, SystemClock(), Patience())
         self._coordinator = Coordinator(means, slots)
         self._error: BaseException | None = None

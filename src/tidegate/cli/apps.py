@@ -18,8 +18,8 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.load import load_app
-from tidegate.runtime.driver.takeover import ROLE, ask_to_stop
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.driver.takeover import ask_to_stop
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.lag import lag_of
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.runtime.topics.status import Ended, StatusFollower

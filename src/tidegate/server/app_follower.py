@@ -22,8 +22,7 @@ from tidegate.log.ensure import find_topic
 from tidegate.log.positions import Position, TaskId, fold_position
 from tidegate.log.protocol import Fetched, Log
 from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
-from tidegate.runtime.driver.takeover import ROLE
-from tidegate.runtime.topics.control import Attempt, Control, Plan, Stop
+from tidegate.runtime.topics.control import ROLE, Attempt, Control, Plan, Stop
 from tidegate.runtime.topics.lag import Lag, lags
 from tidegate.runtime.topics.status import decoded
 from tidegate.server.slot_status import SlotStatus, SlotStatuses

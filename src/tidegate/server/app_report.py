@@ -26,7 +26,7 @@ from tidegate.log import names
 from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
-from tidegate.runtime.driver.takeover import ROLE
+from tidegate.runtime.topics.control import ROLE
 from tidegate.runtime.topics.status import Failure, Warned
 from tidegate.server.app_follower import AppFollowers, AppState
 from tidegate.server.metrics import slots_of

@@ -7,11 +7,10 @@ import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from tidegate.app import App
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
@@ -30,6 +29,16 @@ from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, zip_package
 from tidegate.spark.stages import check_stages
+from tidegate.topology.graph import Topology
+
+
+class RunnableApp(Protocol):
+    """What a run needs of an `App`, which imports this module when it is started."""
+
+    @property
+    def id(self) -> str: ...
+
+    def build(self) -> Topology: ...
 
 
 class Running:
@@ -39,7 +48,7 @@ class Running:
 
     def __init__(
         self,
-        app: App,
+        app: RunnableApp,
         name: str,
         session: SparkSession,
         config: Config,
@@ -62,11 +71,12 @@ class Running:
                 raise ConfigError(
                     "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
                 )
-            check_stages(app.build())
-            check_registry(app.build())
+            topology = app.build()
+            check_stages(topology)
+            check_registry(topology)
             log = ReopeningLog(lambda: open_log(location, clock=clock))
             self._stack.callback(log.close)
-            run = prepare(app, log, clock, partitions=config.partitions, create_sources=False)
+            run = prepare(topology, log, clock, partitions=config.partitions, create_sources=False)
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
             self._fingerprint = fingerprint(name)
             session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
@@ -137,13 +147,13 @@ class Running:
         )
 
 
-def start(app: App, session: Any, *, name: str | None = None, **options: Any) -> Running:
+def start(app: RunnableApp, session: Any, *, name: str | None = None, **options: Any) -> Running:
     """Run an app on the user's session."""
     config = options.pop("config", None) or load_config()
     return Running(app, name or name_of(app), session, config, **options)
 
 
-def name_of(app: App) -> str:
+def name_of(app: RunnableApp) -> str:
     """Find `module:name` of the app, under which executors import it."""
     for module_name, module in list(sys.modules.items()):
         if module_name == "__main__" or module is None:

@@ -22,12 +22,11 @@ from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError,
 from tidegate.log.location import LogLocation
 from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
-from tidegate.runtime.driver.purger import Purger
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.on_error import in_user_code
+from tidegate.runtime.slot.purger import Purger
 from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
-from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.status import Warned, tell
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.topic_source import OffsetRange, Shipped, read_span

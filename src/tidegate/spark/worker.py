@@ -45,6 +45,6 @@ def run_order(data: bytes) -> Iterator[int]:
     app = load_app(order.app, order.settings)
     clock = SystemClock()
     with seldom_collected(), closing(open_log(order.log, clock=clock, create=False)) as log:
-        run = attach(app, log, clock, on_error=order.on_error)
+        run = attach(app.build(), log, clock, on_error=order.on_error)
         for beat, _ in enumerate(SlotJob(order, run, log, clock).run()):
             yield beat

@@ -227,7 +227,7 @@ class Driver:
 
     def _prepared(self) -> Run:
         return prepare(
-            self._app,
+            self._app.build(),
             self.log,
             self.clock,
             partitions=self._partitions,

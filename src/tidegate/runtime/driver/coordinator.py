@@ -31,8 +31,8 @@ from tidegate.runtime.driver.first_start import write_manifest
 from tidegate.runtime.driver.partition_watch import DRIVER, PartitionWatch
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.slot_overview import SlotOverview
-from tidegate.runtime.driver.takeover import ROLE, Claim, take_over
-from tidegate.runtime.topics.control import Cause, ControlFollower, Stop, read_control
+from tidegate.runtime.driver.takeover import Claim, take_over
+from tidegate.runtime.topics.control import ROLE, Cause, ControlFollower, Stop, read_control
 from tidegate.runtime.topics.failures import error_of
 from tidegate.runtime.topics.status import Failure, StatusFollower, Warned, tell
 

@@ -23,9 +23,9 @@ from tidegate.log.protocol import Log
 from tidegate.runtime.driver.assign import assign, saved
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.slot_overview import SlotOverview
-from tidegate.runtime.driver.takeover import ROLE, Claim, ask_to_stop, may_regain
+from tidegate.runtime.driver.takeover import Claim, ask_to_stop, may_regain
 from tidegate.runtime.slot.stage import Stage
-from tidegate.runtime.topics.control import Cause, read_control
+from tidegate.runtime.topics.control import ROLE, Cause, read_control
 from tidegate.runtime.topics.failures import lost
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Landing, tell

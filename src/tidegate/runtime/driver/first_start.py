@@ -24,8 +24,7 @@ from tidegate.log.faultpoints import reach
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.driver.takeover import ROLE
-from tidegate.runtime.topics.control import control_topic, write_control
+from tidegate.runtime.topics.control import ROLE, control_topic, write_control
 from tidegate.runtime.topics.manifests import MANIFEST, find_manifest, manifests, shown_manifest
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
 from tidegate.topology.differences import plain, settled_with

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tidegate.app import App
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, UpgradeError
 from tidegate.log import names
@@ -22,6 +21,7 @@ from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.runtime.topics.status import status_topic
 from tidegate.topology.differences import changed_functions, check_unchanged
+from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import partition_counts
 from tidegate.topology.node import SOURCES
 
@@ -30,7 +30,7 @@ SMALL_BATCH = 100
 
 
 def prepare(
-    app: App,
+    topology: Topology,
     log: Log,
     clock: Clock,
     *,
@@ -39,14 +39,13 @@ def prepare(
     on_error: str = "stop",
     batches: bool = True,
 ) -> Run:
-    """Build the app, and create or check everything that it needs in the log, in this order:
+    """Create or check everything that an app needs in the log, in this order:
 
     1. check the manifest of the last start, if there was one, against the app;
     2. create or check the topics that the app declares;
     3. write the manifest of a first start;
     4. create the internal topics, the changelogs, and the topics of positions, status and dead letters.
     """
-    topology = app.build()
     known = check_first_start(log, topology)
     notices: list[UpgradeError] = []
     if known is not None:
@@ -74,10 +73,9 @@ def prepare(
 
 
 def attach(
-    app: App, log: Log, clock: Clock, *, on_error: str = "stop", small_batch: int = SMALL_BATCH
+    topology: Topology, log: Log, clock: Clock, *, on_error: str = "stop", small_batch: int = SMALL_BATCH
 ) -> Run:
     """Return the run of an app that another process prepared. Creates and writes nothing."""
-    topology = app.build()
     manifest = find_manifest(log, topology.app)
     if manifest is None:
         raise ConfigError(

@@ -24,8 +24,8 @@ from tidegate.log.ensure import find_topic
 from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
-from tidegate.runtime.driver.takeover import ROLE, ask_to_stop, take_over
-from tidegate.runtime.topics.control import Control, read_control
+from tidegate.runtime.driver.takeover import ask_to_stop, take_over
+from tidegate.runtime.topics.control import ROLE, Control, read_control
 from tidegate.runtime.topics.manifests import manifests
 from tidegate.runtime.topics.status import Ended, Failure, Status, StatusFollower
 from tidegate.topology.belongings import Belongings, of_manifest

@@ -23,6 +23,7 @@ from tidegate.log.positions import TaskId
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.control import (
+    ROLE,
     Attempt,
     Cause,
     Epoch,
@@ -34,7 +35,6 @@ from tidegate.runtime.topics.control import (
     write_control,
 )
 
-ROLE = "active"
 FENCING_THREADS = 16
 STOP_TRIES = 20
 WRITTEN_AGAIN = ("commit-unknown", "writer-spent")

@@ -28,14 +28,13 @@ from tidegate.errors import FencedError, LogError, StateError, TidegateError
 from tidegate.gate.task_gates import gate_numbers
 from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log, Writer
-from tidegate.runtime.driver.purger import Purger
-from tidegate.runtime.driver.run import Run
-from tidegate.runtime.driver.takeover import ROLE
 from tidegate.runtime.slot.host import folders_here, host_name, machine_name
+from tidegate.runtime.slot.purger import Purger
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.slot.restore_progress import Progress
 from tidegate.runtime.slot.slot import Slot
-from tidegate.runtime.topics.control import Control, ControlFollower, SlotPlan
+from tidegate.runtime.slot.slot_run import SlotRun
+from tidegate.runtime.topics.control import ROLE, Control, ControlFollower, SlotPlan
 from tidegate.runtime.topics.failures import failure_of
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Ended, Landing, Numbers, Warned, tell
@@ -74,7 +73,9 @@ CHORES = Chores()
 class SlotJob:
     """One start of one slot."""
 
-    def __init__(self, order: SlotOrder, run: Run, log: Log, clock: Clock, chores: Chores = CHORES) -> None:
+    def __init__(
+        self, order: SlotOrder, run: SlotRun, log: Log, clock: Clock, chores: Chores = CHORES
+    ) -> None:
         self._order = order
         self._run = run
         self._log = log
@@ -344,7 +345,7 @@ class SlotJob:
 
 
 def open_slot(
-    run: Run,
+    run: SlotRun,
     order: SlotOrder,
     plan: SlotPlan,
     state_dir: Path,

@@ -25,6 +25,8 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.types import Offset, TopicPartition
 
+ROLE = "active"
+"""Of the driver and the slots that run an app."""
 CONFIG = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(2**63 - 1)}
 S = TypeVar("S", bound=msgspec.Struct)
 
