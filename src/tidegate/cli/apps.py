@@ -1,4 +1,4 @@
-"""`tidegate stop`, `describe` and `lag`: an app from outside."""
+"""`tidegate stop`, `describe` and `lag`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def describe(
 
 
 def lag(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
-    """Print how many records each stream task has before it."""
+    """Print the lag of each stream task in records."""
     with opened(log) as (found, _):
         if find_manifest(found, app) is None:
             raise unknown_app(app)
@@ -82,7 +82,7 @@ def lag(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
 
 
 def loaded(config: Config) -> App:
-    """The app that the settings name."""
+    """The app that tidegate.toml names."""
     if config.app is None:
         raise ConfigError("no-app", "no app is named", 'name it, or write app = "..." in tidegate.toml')
     sys.path.insert(0, str(config.folder))
@@ -90,5 +90,5 @@ def loaded(config: Config) -> App:
 
 
 def unknown_app(app: str) -> ConfigError:
-    """An id that no control topic on the log knows."""
+    """The error for an app without a control topic on this log."""
     return ConfigError("never-started", f"app {app!r} never ran on this log", "check its id and --log")

@@ -1,4 +1,4 @@
-"""Sending many records of a command with few commits."""
+"""Send many records of a command in few commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.types import TopicPartition
 
 
 class Outgoing(NamedTuple):
-    """A record on its way: the partition and the line of input it has, if any."""
+    """A record to send, with its partition and line of input, if any."""
 
     row: Row
     partition: int | None = None
@@ -35,7 +35,7 @@ class Batches:
         """The last offset of each partition."""
 
     def send(self, outgoing: list[Outgoing]) -> None:
-        """Append the records, in order. Where the topic refuses one, those before it are sent."""
+        """Append the records in order. If the topic refuses one, those before it are sent."""
         routed = [(self._router.route(self._info, each.row.key, each.partition), each) for each in outgoing]
         refused = self._first_refused(routed)
         accepted = routed if refused is None else routed[: refused[0]]
@@ -47,7 +47,7 @@ class Batches:
             raise self.at_line(outgoing[index].line, error) from error
 
     def _append(self, partition: TopicPartition, rows: list[Row]) -> int:
-        """All of them or none; an error counts what was sent before."""
+        """Append all of them or none; an error reports how many were sent before."""
         try:
             return self._log.append(partition, to_batch(rows))
         except LogError as error:
@@ -55,14 +55,14 @@ class Batches:
             raise
 
     def at_line(self, line: int | None, error: TidegateError) -> TidegateError:
-        """The error, telling the line of input and what was sent before it."""
+        """The error with the line of input and the number of records sent before it."""
         if line is None:
             return error
         message = f"line {line}: {error.message}; {self.sent:,} records before it were sent"
         return TidegateError(error.code, message, error.hint, retryable=error.retryable)
 
     def _first_refused(self, routed: list[tuple[TopicPartition, Outgoing]]) -> tuple[int, LogError] | None:
-        """The first record that the topic will not take. All at once first: one by one is slow."""
+        """Find the first record that the topic refuses. All are checked at once first: one by one is slow."""
         now = self._clock.now()
         try:
             for partition, rows in _by_partition(routed).items():

@@ -1,4 +1,4 @@
-"""`tidegate doctor`: what a run needs, looked at before one runs."""
+"""`tidegate doctor`: check what a run needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Check = Callable[[Config], str]
 
 
 def doctor(log: LogUrl = None, json: AsJson = False) -> None:
-    """Look at Java, Spark, the log, the disk and the settings. Ends with 1 if something is wrong."""
+    """Check Java, Spark, the log, the disk and the settings. Exit code 1 if something is wrong."""
     config = load_config({"log": log})
     results = [_looked_at(name, check, config) for name, check in CHECKS.items()]
     if results[-1]["ok"]:
@@ -43,7 +43,7 @@ def doctor(log: LogUrl = None, json: AsJson = False) -> None:
 
 
 def _looked_at(name: str, check: Check, config: Config) -> dict[str, Any]:
-    """`ok` is None where nothing could be found out; `code` is that of the error, if there is one."""
+    """One check. `ok` is None if it could not be made; `code` is that of the error, if there is one."""
     try:
         return {"name": name, "ok": True, "found": check(config), "hint": ""}
     except NotLookedAt as why:
@@ -110,7 +110,7 @@ def _log(config: Config) -> str:
         log = open_log(LogLocation.of(config), create=False)
     except TidegateError as error:
         if error.code == "no-log":
-            return "none yet: it is made when it is first written"
+            return "none yet: it is created by the first write"
         raise
     try:
         return f"{len(log.names())} topics"
@@ -132,5 +132,5 @@ CHECKS: dict[str, Check] = {
     "Spark's settings": _settings,
     "memory limits": _memory,
     "disk": _disk,
-    "log": _log,  # the last: what only this kind of log has comes behind it
+    "log": _log,  # the last one: checks of this kind of log follow it
 }

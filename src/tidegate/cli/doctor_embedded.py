@@ -1,4 +1,4 @@
-"""What `tidegate doctor` looks at where the log is the embedded one."""
+"""The checks of `tidegate doctor` for the embedded log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidegate.log.sqlite.upkeep_lock import Report
 
 NO_ROUND = "no round yet: the first begins some seconds after a log is opened for writing"
 LONG_SECONDS = 60.0
-"""A round that takes longer is worth a look at its process."""
+"""A round that takes longer may be stuck."""
 
 
 def upkeep(config: Config) -> str:
-    """How the last round of retention, compaction and sweeping went."""
+    """The outcome of the last round of retention, compaction and sweeping."""
     try:
         log = open_log(LogLocation.of(config), create=False)
     except TidegateError as error:

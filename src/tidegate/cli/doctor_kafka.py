@@ -1,4 +1,4 @@
-"""What `tidegate doctor` looks at when the log is on Kafka, once its brokers have answered."""
+"""The checks of `tidegate doctor` for a log on Kafka, once its brokers have answered."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 NO_APP = "tidegate.toml names no app, and what is allowed goes by its id"
 
 
-class NotLookedAt(Exception):  # noqa: N818 - no error: it says why something cannot be found out
-    """Raised by a check that can tell nothing."""
+class NotLookedAt(Exception):  # noqa: N818 - not an error: the reason why a check could not be made
+    """Raised by a check that could not be made."""
 
 
 def _brokers(config: Config) -> str:

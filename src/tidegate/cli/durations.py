@@ -1,4 +1,4 @@
-"""Durations that a user gives, in seconds: one type for all commands, so that all refuse the same.
+"""Durations in seconds: one option type for all commands, so that all refuse the same values.
 
 `nan` and `inf` are numbers to Python, and no comparison refuses `nan`: a wait for it never ends.
 """
@@ -27,7 +27,7 @@ def seconds(option: str, help_text: str, *, least: float = 0.0, most: float = DA
 
 
 def between(least: float, most: float) -> Callable[[Any], float]:
-    """Reads a finite number of seconds within bounds. BadParameter, so `bad-usage`, for anything else."""
+    """Parse a finite number of seconds within bounds; anything else is `bad-usage`."""
 
     def read(given: Any) -> float:
         try:
@@ -36,7 +36,7 @@ def between(least: float, most: float) -> Callable[[Any], float]:
             found = math.nan
         if not least <= found <= most:
             given = str(given)[:40]
-            raise typer.BadParameter(f"{given!r} is no number of seconds from {least:g} to {most:.0f}")
+            raise typer.BadParameter(f"{given!r} is not a number of seconds from {least:g} to {most:.0f}")
         return found
 
     return read

@@ -1,4 +1,4 @@
-"""What a user typed, as the bytes to send."""
+"""Encode typed text as the bytes to send."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class JsonLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A record as an object: what `tail --json` prints is taken too."""
+    """A record as an object; the output of `tail --json` is accepted too."""
 
     value: msgspec.Raw
     key: msgspec.Raw = _NULL
@@ -39,14 +39,14 @@ _lines = msgspec.json.Decoder(JsonLine)
 def from_json_line(
     line: bytes, key_kind: ValueKind | None, value_kind: ValueKind | None, now: int
 ) -> Outgoing:
-    """A record from an object on one line. null is no key, and as a value a tombstone."""
+    """Parse a record from an object on one line. null is no key, and as a value a tombstone."""
     try:
         parsed = _lines.decode(line)
         key, value = _from_json(parsed.key, key_kind), _from_json(parsed.value, value_kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SerdeError(
             "bad-json-line",
-            f"it is no record: {error}",
+            f"it is not a record: {error}",
             'write {"key": "ada", "value": {"cents": 5}}; headers, timestamp and partition may follow',
         ) from None
     timestamp = now if parsed.timestamp is None else as_millis(parsed.timestamp)
@@ -67,7 +67,7 @@ def _from_json(raw: msgspec.Raw, kind: ValueKind | None) -> bytes | None:
     if kind is None:
         return text
     if kind is ValueKind.BYTES or isinstance(value, dict | list):
-        raise unencodable(kind, "JSON has another type there", "name the type that it has, or none")
+        raise unencodable(kind, "the JSON value has another type", "name the right type, or none")
     return PLAIN_KINDS[kind].encode(value)
 
 

@@ -1,4 +1,4 @@
-"""`tidegate pause`, `resume` and `gates`: hold and let go the events of keys, and see what waits."""
+"""`tidegate pause`, `resume` and `gates`: hold and release the events of keys, and list held events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SomeKey = Annotated[
 Everyone = Annotated[bool, typer.Option("--everyone", help="All keys at once.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit topic.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="Who; default: you.", show_default=False)]
-Wait = Annotated[float | None, seconds("--wait", "Until the gate has applied it.")]
+Wait = Annotated[float | None, seconds("--wait", "Wait until the gate has applied it.")]
 
 
 def pause(
@@ -75,7 +75,7 @@ def resume(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let go what waits for a key, in its order, and then what comes."""
+    """Release the held events of a key in order, then let new ones pass."""
 
     def wish(found: GateQuery, asked: bytes) -> Commanded:
         said = {"actor": actor or _me(), "reason": reason}
@@ -118,7 +118,7 @@ def show(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what is in force for a key, or for all that are paused or have something waiting."""
+    """Show the status of a key, or of all keys that are paused or have held events."""
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
         if key is not None:
@@ -150,7 +150,7 @@ def held(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the events of a key that wait, oldest first, with their values."""
+    """Show the held events of a key, oldest first, with their values."""
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
         asked = _bytes(found, key, key_type)
@@ -177,7 +177,7 @@ def history(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell who paused and resumed a key, and why."""
+    """Show who paused and resumed a key, and why."""
     target = _Target(gate, key, key_type, everyone=everyone)
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
@@ -198,15 +198,13 @@ def history(
 
 
 class _Target:
-    """Whose events a command is about: those of a key, or of the whole gate."""
+    """The target of a command: a key, or the whole gate."""
 
     def __init__(self, gate: str, key: str | None, kind: ValueKind | None, *, everyone: bool) -> None:
         if key is None and not everyone:
             raise ConfigError("no-key", "the command names no key", "give a KEY, or --everyone for all keys")
         if key is not None and everyone:
-            raise ConfigError(
-                "bad-option", "KEY and --everyone exclude each other", "leave out the one or the other"
-            )
+            raise ConfigError("bad-option", "KEY and --everyone exclude each other", "leave one of them out")
         self.gate = gate
         self._key = key
         self._kind = kind

@@ -1,4 +1,4 @@
-"""Events that wait at a gate, as lines for people and as objects for programs."""
+"""Held events of a gate, as lines for people and as objects for programs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The entry point: commands, and how a failure is told.
+"""The entry point: commands, and how a failure is reported.
 
 0    done
 1    a TidegateError: one red line `[code] message  Do: hint` on stderr, or {"error": ...} with --json
-2    used wrongly: an unknown option, a missing argument; told in the same way, as `bad-usage`
-130  stopped with Ctrl-C;  141  the reader of a pipe went away. Both say nothing.
+2    wrong usage: an unknown option, a missing argument; reported in the same way, as `bad-usage`
+130  stopped with Ctrl-C;  141  the reader of a pipe closed it. Both print nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USED_WRONGLY = 2
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Typer brings it along, but under no name of its own that is the same in all versions."""
+"""Part of Typer, but not under one name in all versions."""
 
 
 class Commands(TyperGroup):
@@ -76,7 +76,7 @@ class Commands(TyperGroup):
             if not any(error.object in one for one in given):
                 raise
             hint = "use UTF-8; for keys and values that are other bytes: --key-type bytes, --type bytes"
-            told = ConfigError("not-text", "an argument holds bytes that are no text", hint)
+            told = ConfigError("not-text", "an argument is not valid UTF-8", hint)
             say_error(told, json=ctx.meta.get(JSON_KEY, False))
             return 1
         return 0
@@ -92,7 +92,7 @@ def _from_system(error: OSError) -> ConfigError:
     return ConfigError(
         "os-error",
         shortened(f"{error.strerror or error}{where}"),
-        "check the paths that were given, their owner and mode, and the disk",
+        "check the paths, their owner and mode, and the disk",
     )
 
 
@@ -129,7 +129,7 @@ app.command("doctor")(doctor.doctor)
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version  # slow to load, and seldom wanted
+        from importlib.metadata import version  # slow to load, and seldom needed
 
         say(f"tidegate {version('tidegate')}")
         raise typer.Exit
@@ -153,6 +153,6 @@ def main() -> None:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads it any more; without this the interpreter complains when it flushes at its end."""
+    """Drop stdout, which has no reader any more: the interpreter would fail when it flushes at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What many commands share: their options, and how they get at the log."""
+"""What many commands share: options, and access to the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 1_000_000_000
 
 
 def _remember(context: typer.Context, value: bool) -> bool:
-    """Errors are told by the outermost command, which must know how."""
+    """Remember --json for the outermost command, which reports errors."""
     context.meta[JSON_KEY] = value
     return value
 
@@ -46,7 +46,7 @@ InternalHeaders = Annotated[
 
 @contextmanager
 def opened(url: str | None, *, create: bool = False) -> Iterator[tuple[Log, Config]]:
-    """The log that a command works on, closed when it is done. Only `create=True` makes a file."""
+    """Open the log of a command, and close it at the end. Only `create=True` creates a file."""
     config = load_config({"log": url})
     with closing(open_log(LogLocation.of(config), create=create)) as log:
         yield log, config

@@ -64,25 +64,25 @@ def say_error(error: TidegateError, *, json: bool) -> None:
 
 
 def _as_text(value: Any) -> Any:
-    """An argument may hold bytes that are no text, and an error may quote it."""
+    """Make text printable: an error may quote an argument that is not valid UTF-8."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 def shortened(text: str) -> str:
-    """A message that a person can read: what was given may be megabytes."""
+    """Shorten a message: what it quotes may be megabytes long."""
     if len(text) <= LONGEST_ERROR:
         return text
     return f"{text[: LONGEST_ERROR // 2]} … {text[-LONGEST_ERROR // 2 :]}"
 
 
 def note(text: str) -> None:
-    """A word to people that must not get into the output."""
+    """Print a line for people on stderr."""
     Console(stderr=True, highlight=False).print(Text(printable(text), "dim"), soft_wrap=True)
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Told by the outermost command, as for every other print; Rich would leave with 1."""
+        """Raise to the outermost command, as every other print does; Rich would exit with 1."""
         raise BrokenPipeError
 
 
@@ -93,6 +93,6 @@ def stdout_console() -> Console:
 
 @lru_cache(maxsize=1)
 def _console_of(stream: TextIO, _forced: str | None) -> Console:
-    """Made once: it looks at the terminal and the environment, which takes longer than to print a line."""
+    """Created once: detecting the terminal takes longer than printing a line."""
     console = _Console(highlight=False, file=stream)
     return console if console.is_terminal else _Console(highlight=False, file=stream, width=PIPE_WIDTH)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """What the keys and values of a topic were said to be, and whether headers of tidegate are shown."""
+    """The requested types of keys and values, and whether `tidegate.*` headers are shown."""
 
     key: ValueKind | None = None
     value: ValueKind | None = None
@@ -44,7 +44,7 @@ def line(partition: TopicPartition, row: ReadRow, look: Look) -> Text:
 
 
 def record(partition: TopicPartition, row: ReadRow, look: Look) -> dict[str, Any]:
-    """The record, its key and value whole. With the same types named, `topics send --input json` takes it."""
+    """The whole record. `topics send --input json` with the same types accepts it."""
     return {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -75,5 +75,5 @@ def _placed(read: Callable[[], T], side: str, option: str, partition: TopicParti
     try:
         return read()
     except SerdeError as error:
-        hint = f"leave {option} out to see what it looks like, or name another type"
+        hint = f"leave {option} out to guess the type, or name another one"
         raise SerdeError(error.code, f"{side}: {error.message}", hint).at(*partition, row.offset) from error

@@ -33,18 +33,16 @@ def reset(
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Stop and fence a run that holds the app first.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="First stop and fence a running app.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     log: LogUrl = None,
     json: AsJson = False,
 ) -> None:
-    """Delete everything that belongs to an app, in the log and on this host: it reads its sources from the
-    start then.
+    """Delete everything that belongs to an app, in the log and on this host, so that its next run reads its
+    sources from the start.
 
-    Source topics and outputs stay, and so does what a gate admitted to a topic that was named for it; what a
-    gate holds is read again from the sources. Refused while a run holds the app.
+    Source topics and outputs stay, and so do admitted events in a topic that was named for it; held events
+    are read again from the sources. Refused while the app runs.
     """
     with opened(log) as (found, config):
         mine = _belongings(found, app)
@@ -71,7 +69,7 @@ def reset(
 
 
 def _belongings(log: Log, app: str) -> Belongings:
-    """As the manifest has it; where there is none, as the app is written."""
+    """What belongs to the app by its manifest; without one, by its code."""
     topology = loaded(load_config({"app": app})).build() if ":" in app else None
     manifest = find_manifest(log, app if topology is None else topology.app)
     if manifest is not None:
@@ -94,8 +92,6 @@ def _confirm(app: str, *, yes: bool, json: bool) -> None:
     if yes:
         return
     if json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError(
-            "not-confirmed", f"nobody was asked whether app {app!r} may be deleted", "run it with --yes"
-        )
+        raise ConfigError("not-confirmed", f"deleting app {app!r} was not confirmed", "run it with --yes")
     if not typer.confirm("Delete it?"):
-        raise ConfigError("not-confirmed", f"app {app!r} stays as it is", "answer y to delete it")
+        raise ConfigError("not-confirmed", f"app {app!r} is unchanged", "answer y to delete it")

@@ -48,7 +48,7 @@ def send(
         ),
     ] = Input.LINES,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", help="stdin: what stands between key and value.")
+        str | None, typer.Option("--key-separator", help="stdin: the separator between key and value.")
     ] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
@@ -126,10 +126,12 @@ def _argument(text: str, kind: ValueKind | None, name: str) -> bytes:
 
 
 def _check_value(info: TopicInfo, value: bytes | None) -> None:
-    """Only a table has rows to delete: a null among events stops every reader that is typed."""
+    """Refuse tombstones in event topics: a null value stops every typed reader."""
     if value is None and not info.compacts:
         raise SerdeError(
-            "null-value", f"topic {info.name!r} holds events, and a tombstone is none", "give it a value"
+            "null-value",
+            f"topic {info.name!r} holds events, not rows that could be deleted",
+            "give it a value",
         )
 
 
@@ -172,7 +174,7 @@ class _Lines:
 
 
 def _send_lines(batches: Batches, reader: _Lines, numbered: list[tuple[int, bytes]]) -> None:
-    """Send what can be read. At a bad line: what stands before it, then the error, by line."""
+    """Send records until a bad line; then send what is before it and raise the error with the line."""
     outgoing: list[Outgoing] = []
     failed: tuple[int, TidegateError] | None = None
     for number, line in numbered:
@@ -189,7 +191,7 @@ def _send_lines(batches: Batches, reader: _Lines, numbered: list[tuple[int, byte
 
 
 def _chunks(stream: BinaryIO, longest: int) -> Iterator[list[tuple[int, bytes]]]:
-    """Numbered lines in the portions in which they come: a file in large ones, a slow pipe at once."""
+    """Yield numbered lines in chunks: large ones of a file, single lines of a slow pipe."""
     read = getattr(stream, "read1", stream.read)
     rest, number = b"", 1
     while chunk := read(CHUNK_BYTES):
@@ -208,5 +210,5 @@ def _chunks(stream: BinaryIO, longest: int) -> Iterator[list[tuple[int, bytes]]]
 
 
 def _longest(info: TopicInfo) -> int:
-    """JSON may need six bytes for one."""
+    """JSON may need six bytes for one character."""
     return 6 * info.setting("max.message.bytes") + 65536

@@ -19,7 +19,7 @@ File = Annotated[
     Path | None,
     typer.Option("--file", help="In place of `tokens` of \\[server] in tidegate.toml.", show_default=False),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is; kept in the audit topic.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the caller; kept in the audit topic.")]
 
 
 def serve(
@@ -34,7 +34,7 @@ def serve(
     tokens_file: Annotated[
         Path | None,
         typer.Option(
-            "--tokens", help="The file of tokens: only who has one is answered.", show_default=False
+            "--tokens", help="The file of tokens; calls without one are refused.", show_default=False
         ),
     ] = None,
     log: LogUrl = None,
@@ -72,7 +72,7 @@ def add(
     file: File = None,
     json: AsJson = False,
 ) -> None:
-    """Make a token and print it: it cannot be shown again."""
+    """Create a token and print it: it cannot be shown again."""
     from tidegate.server.tokens import Scope, add_token
 
     token = add_token(_file(file), name, Scope.of(scope))
@@ -84,7 +84,7 @@ def add(
 
 @tokens.command("list")
 def list_tokens(file: File = None, json: AsJson = False) -> None:
-    """List whose tokens there are, and what they are for."""
+    """List the names and scopes of tokens."""
     from tidegate.server.tokens import Tokens
 
     entries = Tokens(_file(file)).entries()

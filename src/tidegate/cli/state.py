@@ -1,4 +1,4 @@
-"""`tidegate state`: what lies on this host, and whether it is what the log says."""
+"""`tidegate state`: the stores on this host, and whether they equal their changelogs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def get(
     value_type: ValueType = None,
     json: AsJson = False,
 ) -> None:
-    """Print what a store holds for a key."""
+    """Print the rows of a store for a key."""
     rows: list[Shown] = []
     folders, unreadable = _folders(state_dir, of_app)
     for found in _with_store(folders, unreadable, store):
@@ -105,14 +105,14 @@ app.command("check")(check_stores)
 
 
 def _folders(state_dir: Path | None, of_app: str | None) -> tuple[list[Found], list[StateError]]:
-    """What can be read, and what cannot."""
+    """The folders that can be read, and those that cannot."""
     config = load_config()
     unreadable: list[StateError] = []
     return find_folders(state_dir or config.folder / config.state_dir, of_app, unreadable), unreadable
 
 
 def _with_store(folders: list[Found], unreadable: list[StateError], store: str) -> list[Found]:
-    """What cannot be read may have the store."""
+    """Raise if the store is unknown; a folder that cannot be read may have it."""
     having = [found for found in folders if store in found.metadata.stores]
     if not (having or unreadable):
         known = sorted({name for found in folders for name in found.metadata.stores})
@@ -125,7 +125,7 @@ def _with_store(folders: list[Found], unreadable: list[StateError], store: str) 
 
 
 def _end(unreadable: list[StateError], *, json: bool, said: bool = False) -> None:
-    """The answer may lack rows: exit code 1, and why."""
+    """Report unreadable folders with exit code 1: rows may be missing."""
     for error in () if said else unreadable:
         say_error(error, json=json)
     if unreadable:
@@ -172,7 +172,7 @@ def _times(kind: str, row: bytes, value: bytes) -> dict[str, int]:
 
 
 def _plain(serde: str) -> ValueKind | None:
-    """The kind to show when the user names none: what the store itself said, where that is a plain type."""
+    """The type to show by default: that of the store, if it is a plain type."""
     return PLAIN_NAMES.get(serde)
 
 

@@ -1,4 +1,4 @@
-"""`tidegate state check`: whether the state on this host is what the log says; a repair of what is not."""
+"""`tidegate state check`: compare the state on this host with the log, and repair it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Folder = Annotated[
 ]
 DIFFERENCES_SHOWN = 10
 ASKED_SECONDS = 30.0
-"""How long a running task may take to rebuild what it holds."""
+"""How long a running task may take to rebuild its stores."""
 COLOURS = {
     Outcome.REBUILT: "green",
     Outcome.DISCARDED: "green",
@@ -46,7 +46,7 @@ def check_stores(
     json: AsJson = False,
 ) -> None:
     """Read all state, and compare stores with the fold of their changelogs. Exit code 1 if anything is
-    damaged or differs, and with --repair if anything is left so."""
+    damaged or differs, with --repair only if it still is."""
     with opened(log) as (opened_log, _):
         config = load_config()
         reports = survey(opened_log, state_dir or config.folder / config.state_dir, of_app, store)
@@ -68,7 +68,7 @@ def _repair(log: Log, reports: list[TaskReport]) -> list[tuple[Damaged, Repaired
 
 
 def _check_known(reports: list[TaskReport], store: str) -> None:
-    """What cannot be read may have the store."""
+    """Raise if the store is unknown; a folder that cannot be read may have it."""
     known = sorted({name for report in reports for name in report.stores})
     if store not in known and not any(report.problems for report in reports):
         raise StateError(
@@ -147,4 +147,4 @@ def _say_checked(result: Checked) -> None:
     for one in result.differences[:DIFFERENCES_SHOWN]:
         store = "nothing" if one.store is None else shown(one.store)
         changelog = "nothing" if one.changelog is None else shown(one.changelog)
-        say(f"  {shown(one.key)}: store has {store}, changelog says {changelog}")
+        say(f"  {shown(one.key)}: store has {store}, changelog has {changelog}")

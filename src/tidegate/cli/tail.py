@@ -1,4 +1,4 @@
-"""`tidegate topics tail` and `tidegate topics rows`: looking into topics, without knowing their types."""
+"""`tidegate topics tail` and `tidegate topics rows`: show topics without knowing their types."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 
 def tail(
     topic: Name,
-    from_start: Annotated[bool, typer.Option("--from-start", help="First what is there already.")] = False,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record.")] = False,
     partition: Annotated[int | None, typer.Option("--partition", help="Only this one.")] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, max=MOST, help="End after so many records.")
     ] = None,
-    timeout: Annotated[float | None, seconds("--timeout", "End when nothing came for so long.")] = None,
+    timeout: Annotated[float | None, seconds("--timeout", "End after so long without a record.")] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
     internal_headers: InternalHeaders = False,
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show records as they come, until Ctrl-C."""
+    """Show new records until Ctrl-C."""
     look = Look(key_type, value_type, internal_headers)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)
@@ -68,7 +68,7 @@ def tail(
 def rows(
     topic: Name,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, max=MOST, help="The first so many, by key.")
+        int | None, typer.Option("--limit", min=1, max=MOST, help="At most so many rows.")
     ] = None,
     value_type: ValueType = None,
     key_type: KeyType = None,
@@ -76,7 +76,7 @@ def rows(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the rows of a table as they are now, by key."""
+    """Show the current rows of a table, by key."""
     look = Look(key_type, value_type, internal_headers)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)

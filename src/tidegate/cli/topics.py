@@ -1,4 +1,4 @@
-"""`tidegate topics`: make, list, describe, fill, look into and compact topics."""
+"""`tidegate topics`: create, list, describe, write, read and compact topics."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def create(
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a topic, or find it as asked for."""
+    """Create a topic, unless it exists with the same settings."""
     config = _pairs(settings or [])
-    TopicSpec(name, 1 if partitions is None else partitions, config)  # before a file is made for it
+    TopicSpec(name, 1 if partitions is None else partitions, config)  # before a file is created for it
     with opened(log, create=True) as (opened_log, defaults):
         before = find_topic(opened_log, name)
         if before is not None:
@@ -71,7 +71,7 @@ def list_topics(log: LogUrl = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def describe(name: Name, log: LogUrl = None, as_json: AsJson = False) -> None:
-    """Tell everything that the log knows of a topic."""
+    """Describe a topic: partitions, offsets and settings."""
     with opened(log) as (opened_log, _):
         info = opened_log.describe(name)
         found = _described(opened_log, info)
@@ -93,12 +93,12 @@ def describe(name: Name, log: LogUrl = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def compact(name: Name, log: LogUrl = None, as_json: AsJson = False) -> None:
-    """Compact a table topic to its end, now: of each key only the newest record stays."""
+    """Compact a table topic to its end now: only the newest record of each key stays."""
     with opened(log) as (opened_log, _):
         check_topic(opened_log.describe(name), table=True)
         run = getattr(opened_log, "compact", None)
         if run is None:
-            raise LogError("not-supported", "this log compacts when it likes", "wait for it")
+            raise LogError("not-supported", "a broker decides itself when to compact", "wait for it")
         run(name)
     if as_json:
         say_json({"topic": name, "compacted": True})
@@ -143,7 +143,7 @@ def _pairs(settings: list[str]) -> dict[str, str]:
         if not found or not key:
             raise ConfigError(
                 "bad-topic-config",
-                f"--config {setting!r} is no KEY=VALUE",
+                f"--config {setting!r} is not KEY=VALUE",
                 "as in retention.ms=3600000",
             )
         config[key] = value
