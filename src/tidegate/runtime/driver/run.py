@@ -14,6 +14,7 @@ from tidegate.log.positions import TaskId, check_positions, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.first_positions import append_first_positions
 from tidegate.runtime.driver.takeover import Claim, take_over
+from tidegate.runtime.on_error import Place
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.slot.stage import Stage
@@ -138,13 +139,17 @@ class Run:
         subs = {task: sub for sub, task in self.tasks()}
         tasks = [
             self.task(
-                subs[task], task, state_dir, epoch, limits, self._pins(subs[task], task, pinned), attempt
+                subs[task],
+                task,
+                state_dir,
+                epoch,
+                limits,
+                self._pins(subs[task], task, pinned),
+                attempt,
+                None if refusals is None else refusals.known,
             )
             for task in plan.tasks
         ]
-        if refusals is not None:
-            for task in tasks:
-                task.refused = refusals.known
         return Slot(
             app, self.log, opened, tasks, positions, clock, listener, read_at=read_at, refusals=refusals
         )
@@ -192,6 +197,7 @@ class Run:
         limits: Limits | None = None,
         pinned: Mapping[TopicPartition, int] | None = None,
         attempt: int = 0,
+        refused: Mapping[Place, LogError] | None = None,
     ) -> StreamTask:
         """One stream task with its stores registered; with `pinned` ends it merges strictly, up to them."""
         owner = Owner(self.manifest.app, task, self.log.id, epoch, attempt)
@@ -204,7 +210,7 @@ class Run:
                     registered.add(builder.name)
                     state.register(builder, self.manifest.stores[builder.name].changelog)
         ends = partial(self.log.ends, committed=False)
-        return StreamTask(self.context, sub, task, state, pinned, ends)
+        return StreamTask(self.context, sub, task, state, pinned, ends, refused)
 
     def state(self, owner: Owner, home: Path, limits: Limits | None) -> StateManager:
         """The state of a task: here, so that the simulator can look at it."""

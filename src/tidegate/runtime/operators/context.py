@@ -22,8 +22,12 @@ class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Host(Protocol):
-    """What the nodes of a task need of it."""
+Emit = Callable[[Node, "bytes | None", "bytes | None", Record[Any, Any]], None]
+"""Sends one record of a node, with this key and value, to its topic."""
+
+
+class OperatorHost(Protocol):
+    """What the operators of a task need of it."""
 
     @property
     def partition(self) -> int: ...
@@ -37,6 +41,9 @@ class Host(Protocol):
     @property
     def null_values(self) -> NullValues: ...
 
+    @property
+    def emit(self) -> Emit: ...
+
     def now(self) -> int: ...
 
     def store(self, builder: StoreBuilder[Any]) -> Any: ...
@@ -47,14 +54,12 @@ class Host(Protocol):
         """Call for each key of a store of timers, when its time has come."""
         ...
 
-    def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None: ...
-
 
 class StepContext:
     """Implements what `Context` promises to user code."""
 
     def __init__(
-        self, host: Host, node: Node, forward: Handler, named: Mapping[str, Handler], checked: Check
+        self, host: OperatorHost, node: Node, forward: Handler, named: Mapping[str, Handler], checked: Check
     ) -> None:
         self._host = host
         self._node = node

@@ -9,7 +9,7 @@ from tidegate.errors import StateError, UserCodeError
 from tidegate.log.names import check_header
 from tidegate.record import Record
 from tidegate.runtime.operators.change import Change
-from tidegate.runtime.operators.context import Handler, Host, StepContext
+from tidegate.runtime.operators.context import Handler, OperatorHost, StepContext
 from tidegate.runtime.operators.replaced import Replaced
 from tidegate.topology.graph import Topology
 from tidegate.topology.node import Node
@@ -23,7 +23,7 @@ class Chain(Protocol):
     """What the makers of handlers need of the chain that they work for."""
 
     @property
-    def host(self) -> Host: ...
+    def host(self) -> OperatorHost: ...
 
     @property
     def topology(self) -> Topology: ...

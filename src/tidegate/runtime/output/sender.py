@@ -26,30 +26,77 @@ NOWHERE = "-"  # where outputs of timers come from
 
 
 class Sender:
-    """Of one task. `place` is the position of the record in work as headers tell it; empty until asked."""
+    """Of one task. It knows the record in work: outputs name the position that they come from."""
 
-    def __init__(self, setting: RunContext, task: TaskId, moment: StoreTime) -> None:
+    def __init__(self, context: RunContext, task: TaskId, moment: StoreTime) -> None:
         self.outputs = Outputs(task.partition)
         self.null_values, self.dead_letters = NullValues(), Tally()
         self.name = str(task)
-        self.record: RawRecord | None = None
-        self.place = NOWHERE
-        self.checked_at = 0
-        self.refusal: LogError | None = None
+        self._record: RawRecord | None = None
+        self._place = NOWHERE
+        """The position of the record in work as headers have it; empty until an output needs it."""
+        self._refusal: LogError | None = None
         """Why the log refused the record in work."""
-        self._setting = setting
-        self.moment = moment
-        self._routes = Routes(setting, self.outputs)
+        self._now = 0
+        self._context = context
+        self._moment = moment
+        self._routes = Routes(context, self.outputs)
         self._teller = TimeOnlySender([], -1, 0)
         self._sequence = 0
         self._sequence_before = 0
+
+    # --- the record in work ---------------------------------------------------------------------------
+
+    def begin(self, raw: RawRecord, refusal: LogError | None = None) -> None:
+        """From here on outputs come from this record. `refusal`: why the log refused what it led to."""
+        self._record, self._place, self._refusal = raw, "", refusal
+
+    def came_from(self, position: str) -> None:
+        """The record in work comes from this position: the origin of what was read from an internal topic."""
+        self._place = position
+
+    def between_records(self) -> None:
+        """From here on outputs come from no record: timers and gates send by themselves."""
+        self._place, self._refusal = NOWHERE, None
+
+    @property
+    def last(self) -> RawRecord | None:
+        """The record in work, or the one that was in work last."""
+        return self._record
+
+    def in_work(self) -> RawRecord:
+        """The record in work."""
+        assert self._record is not None  # noqa: S101 - outputs come from records
+        return self._record
+
+    def where(self) -> str:
+        """The place of the record in work."""
+        if not self._place and self._record is not None:
+            self._place = f"{self._record.partition}/{self._record.offset}"
+        return self._place
+
+    def fail_if_refused(self, topic: str = "") -> None:
+        """Where the record in work was refused by that topic; else at its end."""
+        if self._refusal is not None and topic in {"", self._refusal.topic}:
+            raise self._refusal
+
+    # --- outputs --------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The time of the clock as it was read last."""
+        return self._now
+
+    def set_now(self, now: int) -> None:
+        """Topics check the timestamps of outputs against this time."""
+        self._now = now
 
     def start(self, position: Position, subtopology: Subtopology | None) -> None:
         """Go on from a position; without a subtopology nothing is sent."""
         self._sequence = int(position.progress.get("sequence", "0"))
         if subtopology is not None:
             told = int(position.progress.get("told", "-1"))
-            self._teller = TimeOnlySender(self._routes.open(subtopology), told, self.checked_at)
+            self._teller = TimeOnlySender(self._routes.open(subtopology), told, self._now)
 
     def progress(self) -> dict[str, str]:
         """What of it a position keeps."""
@@ -64,11 +111,11 @@ class Sender:
         if found is None:
             return
         target, owner = found
-        if self.refusal is not None:
+        if self._refusal is not None:
             self.fail_if_refused(target.name)
         origin = self._origin()
         headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
-        self.outputs.add(target, key, value, record.timestamp, headers, self.checked_at)
+        self.outputs.add(target, key, value, record.timestamp, headers, self._now)
 
     def emit_from(self, node: Node, key: bytes, held: Held) -> None:
         """An event that was held, as from where it once came. One that the topic does not take any more is a
@@ -81,33 +128,17 @@ class Sender:
         origin = origin_header(held.place, self.name, self._sequence, max(held.time, 0))
         headers = (*held.headers, owner, origin)
         try:
-            self.outputs.add(target, key, held.value, held.timestamp, headers, self.checked_at)
+            self.outputs.add(target, key, held.value, held.timestamp, headers, self._now)
         except LogError as error:
             if not by_the_record(error):
                 raise
             topic, partition, offset = held.place.rsplit("/", 2) if "/" in held.place else ("-", 0, 0)
             at = TopicPartition(topic, int(partition))
             raw = RawRecord(at, int(offset), held.timestamp, key, held.value, held.headers)
-            self.dead_letter(raw, error, self.checked_at)
-
-    def in_work(self) -> RawRecord:
-        """The record in work."""
-        assert self.record is not None  # noqa: S101 - the task says which
-        return self.record
-
-    def where(self) -> str:
-        """The place of the record in work."""
-        if not self.place and self.record is not None:
-            self.place = f"{self.record.partition}/{self.record.offset}"
-        return self.place
-
-    def fail_if_refused(self, topic: str = "") -> None:
-        """Where the record in work was refused by that topic; else at its end."""
-        if self.refusal is not None and topic in {"", self.refusal.topic}:
-            raise self.refusal
+            self.dead_letter(raw, error, self._now)
 
     def dead_letter(self, raw: RawRecord, error: TidegateError, now: int) -> None:
-        target = self.outputs.target(self._setting.topics[self._setting.dead_letters])
+        target = self.outputs.target(self._context.topics[self._context.dead_letters])
         at = min(max(raw.timestamp, 0), now)
         self.outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), now)
         self.dead_letters.count += 1
@@ -115,9 +146,9 @@ class Sender:
     def tell_time(self, now: int, *, at_once: bool) -> bool:
         """Time-only records to the partitions behind that were not told the stream time. Whether any."""
         told = False
-        time = self.moment.stream_time
+        time = self._moment.stream_time
         for target, owner, partition in self._teller.due(time, now, at_once=at_once):
-            self.place, told = NOWHERE, True
+            self._place, told = NOWHERE, True
             self.outputs.add_to(target, partition, time, (owner, self._origin(), MARK), now)
         return told
 
@@ -144,4 +175,4 @@ class Sender:
 
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1
-        return origin_header(self.where(), self.name, self._sequence, max(self.moment.stream_time, 0))
+        return origin_header(self.where(), self.name, self._sequence, max(self._moment.stream_time, 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.gate.task_gates import TaskGates
 from tidegate.runtime.operators import tables
-from tidegate.runtime.operators.context import Handler, Host, StepContext
+from tidegate.runtime.operators.context import Handler, OperatorHost, StepContext
 from tidegate.runtime.operators.replaced import Replaced
 from tidegate.runtime.operators.step import Getter, R
 from tidegate.runtime.task.operator_table import OPERATORS
@@ -18,7 +18,9 @@ from tidegate.topology.node import Node
 class TaskChain:
     """The compiled subtopology of one task. `inputs` takes records by the node that reads them."""
 
-    def __init__(self, topology: Topology, subtopology: Subtopology, host: Host, gates: TaskGates) -> None:
+    def __init__(
+        self, topology: Topology, subtopology: Subtopology, host: OperatorHost, gates: TaskGates
+    ) -> None:
         self.topology = topology
         self._gates = gates
         self.host = host

@@ -49,7 +49,7 @@ class TaskGateHost:
         return self._state.store(builder)
 
     def begin(self, raw: RawRecord, stream_time: int = -1) -> None:
-        self._sender.record, self._sender.place = raw, ""
+        self._sender.begin(raw)
         self._state.moment.stream_time = max(self.stream_time, stream_time)
 
     def record(self) -> RawRecord:
