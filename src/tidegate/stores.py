@@ -152,38 +152,40 @@ def timers(name: str, *, key: Any = str, by: TimeKind = "stream") -> StoreBuilde
     return StoreBuilder(name, f"{by}-timers", serde_for(key), serde_for(int), PLAIN, _timers, clock=by)
 
 
-def _key_value(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
-    return KeyValueStore(builder.name, rows, builder.key, builder.value, moment)
+def _key_value(builder: StoreBuilder[Any], rows: Any, store_time: Any) -> Any:
+    return KeyValueStore(builder.name, rows, builder.key, builder.value, store_time)
 
 
-def _of_table(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
-    return KeyValueStore(builder.name, rows, builder.key, TimedValue(builder.value, moment), moment)
+def _of_table(builder: StoreBuilder[Any], rows: Any, store_time: Any) -> Any:
+    return KeyValueStore(builder.name, rows, builder.key, TimedValue(builder.value, store_time), store_time)
 
 
-def _timestamped(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
-    return TimestampedStore(builder.name, rows, builder.key, builder.value, moment)
+def _timestamped(builder: StoreBuilder[Any], rows: Any, store_time: Any) -> Any:
+    return TimestampedStore(builder.name, rows, builder.key, builder.value, store_time)
 
 
-def _window(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+def _window(builder: StoreBuilder[Any], rows: Any, store_time: Any) -> Any:
     assert builder.retention is not None  # noqa: S101 - set by window()
     return WindowStore(
         builder.name,
         rows,
         builder.key,
         builder.value,
-        moment,
+        store_time,
         size=builder.window_size,
         retention=builder.retention,
     )
 
 
-def _session(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
+def _session(builder: StoreBuilder[Any], rows: Any, store_time: Any) -> Any:
     assert builder.retention is not None  # noqa: S101 - set by session()
-    return SessionStore(builder.name, rows, builder.key, builder.value, moment, retention=builder.retention)
+    return SessionStore(
+        builder.name, rows, builder.key, builder.value, store_time, retention=builder.retention
+    )
 
 
-def _timers(builder: StoreBuilder[Any], rows: Any, moment: Any) -> Any:
-    return KeyTimers(builder.name, rows, builder.key, moment)
+def _timers(builder: StoreBuilder[Any], rows: Any, store_time: Any) -> Any:
+    return KeyTimers(builder.name, rows, builder.key, store_time)
 
 
 def _check_millis(name: str, **times: int) -> None:

@@ -133,7 +133,9 @@ def test_check_finds_a_row_that_the_changelog_does_not_have(home: Path) -> None:
     environment = Environment(home / "0", [*COUNTS.databases, *SEEN.databases, *WINDOWS.databases])
     metadata = environment.metadata()
     assert metadata is not None
-    COUNTS.build(environment, StateManager(Owner("shop", TASK, "x"), home, SystemClock()).moment).inner.apply(
+    COUNTS.build(
+        environment, StateManager(Owner("shop", TASK, "x"), home, SystemClock()).store_time
+    ).inner.apply(
         [(b"ghost", b"\x80" + b"\x00" * 7)],
         token=None,  # type: ignore[arg-type]
     )

@@ -169,7 +169,7 @@ def test_a_folder_that_ends_every_process_that_reads_it_is_repaired(fleet: Fleet
     where = folders(fleet)
     damage_so_that_readers_die(where[1], words_of(1)[0])
     [damaged] = check(fleet, code=1)["damaged"]
-    assert "ends the process" in damaged["what"]
+    assert "crashes the process" in damaged["what"]
     assert [one["outcome"] for one in check(fleet, "--repair", code=0)["repaired"]] == ["rebuilt"]
     assert len(equal(check(fleet, code=0))) == 3
     goes_on(fleet, 2)

@@ -14,7 +14,7 @@ from tidegate.testing import Driver, Outcome
 
 PARTITIONS = 3
 SLOTS = 2
-EAGER = Limits(sync=False, commit_bytes=1, gathered_bytes=1)
+EAGER = Limits(sync=False, commit_bytes=1, replay_buffer_bytes=1)
 """Stores are committed to disk at every commit and in every turn of a restore."""
 LAZY = Limits(sync=False)
 """Stores are committed to disk at a clean close only: after a crash they lag."""

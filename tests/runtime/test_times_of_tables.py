@@ -174,5 +174,5 @@ def test_rows_on_disk_without_times_are_rebuilt_from_the_changelog(tmp_path: Pat
                 slot.commit()
             slot.close()
         assert len(told.rebuilt) == 1
-        assert "made, partition 0: its rows are laid out" in told.rebuilt[0]
+        assert "made, partition 0: its rows have the layout of an older version" in told.rebuilt[0]
         assert [(record.value, record.timestamp - T) for record in connection.read(OUT)] == [(1, 50), (2, 50)]

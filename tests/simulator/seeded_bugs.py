@@ -41,7 +41,7 @@ Patch = pytest.MonkeyPatch
 Seeding = Callable[[Patch], None]
 
 _commit_log = commit_module._commit_log
-_gather = Restore._gather
+_buffer = Restore._buffer
 
 
 class Wrapped:
@@ -141,12 +141,12 @@ def _target_moved_by(step: int) -> Seeding:
         target = self._targets.get(fetched.partition)
         if target is not None:
             self._targets[fetched.partition] = max(0, target + step)
-        _gather(self, fetched)
+        _buffer(self, fetched)
         if target is not None:
             self._targets[fetched.partition] = target
-            self._gathered[fetched.partition].next = min(int(fetched.next), target)
+            self._buffers[fetched.partition].next = min(int(fetched.next), target)
 
-    return lambda patch: patch.setattr(Restore, "_gather", wrong)
+    return lambda patch: patch.setattr(Restore, "_buffer", wrong)
 
 
 def progress_off_by_one(patch: Patch) -> None:

@@ -23,7 +23,7 @@ BUGS = SEEDED | SEEDED_IN_THE_RUNTIME
 PIECE = 50
 REASONS = (
     "it is ahead of the log",
-    "it slept longer than tombstones are sure to be kept",
+    "it was idle for longer than tombstones are guaranteed to be kept",
     "its restore took too long",
 )
 

@@ -15,7 +15,7 @@ from tests.simulator.world import World
 from tidegate.log import names
 
 CHANGELOG = names.changelog(APP, "plain")
-SLEPT = "it slept longer than tombstones are sure to be kept"
+SLEPT = "it was idle for longer than tombstones are guaranteed to be kept"
 
 
 @pytest.fixture

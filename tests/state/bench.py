@@ -37,8 +37,8 @@ V = TypeVar("V")
 APP = "shop"
 OUT = "out"
 AT_EVERY_COMMIT = Limits(commit_seconds=0)
-AT_EVERY_TURN = Limits(commit_bytes=1, gathered_bytes=1)
-PAGE_BY_PAGE = Limits(gathered_bytes=1)
+AT_EVERY_TURN = Limits(commit_bytes=1, replay_buffer_bytes=1)
+PAGE_BY_PAGE = Limits(replay_buffer_bytes=1)
 SELDOM = Limits(commit_seconds=3600)
 
 

@@ -84,7 +84,7 @@ class Expected:
 def process(task: Task, record: ReadRow) -> None:
     """One record through all stores, and one output."""
     key, amount = (record.key or b"").decode(), int(record.value or b"0")
-    moment = task.state.moment
+    moment = task.state.store_time
     moment.timestamp = moment.stream_time = record.timestamp
     totals, recent = task.state.store(TOTALS), task.state.store(RECENT)
     total = (totals.get(key) or 0) + amount
@@ -107,7 +107,7 @@ def check_stores(bench: Bench, task: Task) -> None:
     expected = Expected()
     for record in read_input(bench, partition, 0, task.offset):
         expected.take(record)
-    state.moment.stream_time = expected.time
+    state.store_time.stream_time = expected.time
     for store in (TOTALS, CACHED, NOTES):
         assert task.rows(store) == expected.totals, store.name
     assert dict(state.store(LATEST).all()) == expected.latest

@@ -13,7 +13,7 @@ APP, LOG, NOW = "shop", "this-log", 1_700_000_000_000
 HOUR = 3_600_000
 FIRST, SECOND, THIRD = (TaskId("totals", 2, 0, partition) for partition in range(3))
 NEEDS = Needs(APP, LOG, 2, frozenset({FIRST, SECOND, THIRD}))
-AGES = Room(NOW, sleep_ms=HOUR)
+AGES = Room(NOW, idle_ms=HOUR)
 TIGHT = Room(NOW + 2 * HOUR, HOUR, budget_bytes=1)
 """Everything is too old and too large."""
 

@@ -20,7 +20,7 @@ from tidegate.log.records import ReadRow, rows_of
 from tidegate.state.manager import Limits
 from tidegate.types import Offset, TopicPartition
 
-QUICK = Limits(commit_seconds=0.05, gathered_bytes=1)
+QUICK = Limits(commit_seconds=0.05, replay_buffer_bytes=1)
 ABORTED_STEPS = ["commit.2", "commit.3", "commit.4", "commit.5"]
 
 

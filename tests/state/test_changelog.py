@@ -20,7 +20,7 @@ from tidegate.types import TopicPartition
 
 def test_changelog_dual_write(bench: Bench) -> None:
     task = bench.start(COUNTS)
-    task.state.moment.timestamp = 1234
+    task.state.store_time.timestamp = 1234
     task.put(COUNTS, "ada", 1)
     assert task.rows(COUNTS) == {"ada": 1}, "a task reads its own writes"
     assert bench.changelog(COUNTS) == [], "nobody else does before the commit"

@@ -197,11 +197,11 @@ def test_garbage_is_refused(tmp_path_factory: pytest.TempPathFactory, garbage: b
     ("lines", "code", "word"),
     [
         (["tidegate-checkpoint 2", "0"], "unknown-format", "'2'"),
-        (["tidegate-checkpoint 1", "1"], "bad-checkpoint", "1 stores and holds 0"),
+        (["tidegate-checkpoint 1", "1"], "bad-checkpoint", "1 stores, but it holds 0"),
         (
             ["tidegate-checkpoint 1", "0", '{"store":"a","offset":1}'],
             "bad-checkpoint",
-            "0 stores and holds 1",
+            "0 stores, but it holds 1",
         ),
         (["tidegate-checkpoint 1", "2", *['{"store":"a","offset":1}'] * 2], "bad-checkpoint", "2 stores"),
         (["tidegate-checkpoint 1", "one", '{"store":"a","offset":1}'], "bad-checkpoint", "one"),

@@ -111,7 +111,7 @@ def test_older_numbers_go_when_nobody_holds_them_and_the_newest_stays(folder: Pa
         write(one.path, FIRST)
     dead.release()
     last.release()
-    assert clean(folder).removed == {home / "1": "a newer folder has its place"}
+    assert clean(folder).removed == {home / "1": "a newer folder replaces it"}
     zombie.release()
     assert list(clean(folder).removed) == [home / "0"]
     assert sorted(path.name for path in home.iterdir()) == ["2", "2.lock"]
@@ -210,7 +210,9 @@ def test_what_slept_too_long_goes_only_when_tasks_hold_their_folders(folder: Pat
     """An app that was stopped for long finds all its state where it was."""
     old, young = make(folder, FIRST, last=NOW - HOUR - 1), make(folder, SECOND, last=NOW - HOUR)
     assert clean(folder).removed == {}
-    assert clean(folder, AGES).removed == {old: "it slept longer than tombstones are sure to be kept"}
+    assert clean(folder, AGES).removed == {
+        old: "it was idle for longer than tombstones are guaranteed to be kept"
+    }
     assert young.exists()
 
 
@@ -307,5 +309,5 @@ def test_a_file_that_was_cut_short_ends_nobody_and_waits_for_its_task(folder: Pa
     path = make(folder, FIRST)
     os.truncate(path / "data.mdb", 8192)
     assert clean(folder).removed == {}
-    with pytest.raises(StateError, match="cut short"):
+    with pytest.raises(StateError, match="truncated"):
         find_newest(path.parent)

@@ -126,12 +126,12 @@ def test_a_damaged_entry_of_the_index_by_end_time_tombstones_no_other_row(garbag
         place = stored_key(b"ada", window_suffix(0))
         damage(path.parent, place + b"ada" + window_suffix(0), place + garbage)
         bench.open()
-        bench.state.moment.stream_time = 40
+        bench.state.store_time.stream_time = 40
         with pytest.raises(StateError) as error:
             bench.commit()
         assert error.value.code == "corrupt-state"
         bench.crash()
-        bench.state.moment.stream_time = 40
+        bench.state.store_time.stream_time = 40
         bench.commit()
         assert list(bench.store.all()) == [("adb", 50, 2)]
         assert len(bench.changelog()) == 1

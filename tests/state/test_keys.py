@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidegate.state.keys import (
     LONG_FROM,
-    behind_prefix,
+    after_prefix,
     escape,
     first_from,
     group_of,
@@ -70,6 +70,6 @@ def test_a_key_never_walks_the_rows_of_a_longer_one(key: bytes, more: bytes) -> 
 
 @given(st.binary(max_size=5), st.binary(max_size=8))
 def test_what_lies_behind_a_prefix_is_just_that(prefix: bytes, key: bytes) -> None:
-    behind = behind_prefix(prefix)
+    behind = after_prefix(prefix)
     inside = key >= prefix and (behind is None or key < behind)
     assert inside == key.startswith(prefix)

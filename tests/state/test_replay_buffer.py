@@ -35,6 +35,6 @@ def test_the_last_words_are_the_fold(parts: list[list[tuple[bytes, bytes | None]
         gathered.add(batch(behind, rows), behind + 3 * len(rows))
         behind += 3 * len(rows)
         expected.update(rows)
-    found = [(row.key, row.value) for row in rows_of(gathered.last_words())]
+    found = [(row.key, row.value) for row in rows_of(gathered.newest_per_key())]
     assert found == sorted(expected.items())
     assert (gathered.records, gathered.next) == (sum(map(len, parts)), behind)

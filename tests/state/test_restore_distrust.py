@@ -37,7 +37,7 @@ def test_a_store_below_the_start_of_its_changelog_is_rebuilt(bench: Bench) -> No
     bench.cut(COUNTS, kept)
     task = bench.start(COUNTS, host="a")
     assert task.listener.discards() == {
-        "counts": f"its changelog starts at {kept} now, behind it ({last_of_a + 1})"
+        "counts": f"its changelog now starts at {kept}, after its offset {last_of_a + 1}"
     }
     assert task.listener.span("counts") == (kept, bench.position().changelogs["counts"])
     assert task.rows(COUNTS) == {"older": 2, "ada": 3} == bench.fold(COUNTS)
@@ -89,7 +89,7 @@ def test_a_store_whose_changelog_was_created_anew_is_rebuilt_from_the_new_one(be
     copied = [Row(b"cleo", COUNTS.value.encode(number), 5) for number in range(count)]
     bench.log.append(bench.changelog_of(COUNTS), to_batch(copied))
     task = bench.start(COUNTS, host="a")
-    assert task.listener.discards() == {"counts": "its changelog was created anew"}
+    assert task.listener.discards() == {"counts": "its changelog was recreated"}
     assert task.rows(COUNTS) == {"cleo": count - 1} == bench.fold(COUNTS)
 
 
@@ -117,7 +117,9 @@ def test_a_store_that_slept_past_its_tombstones_does_not_bring_deleted_keys_back
     assert bench.changelog(FORGETFUL) == [("kept", 2)], "the tombstone is gone from the log"
 
     back = bench.start(FORGETFUL, host="a")
-    assert back.listener.discards() == {"counts": "it slept longer than tombstones are sure to be kept"}
+    assert back.listener.discards() == {
+        "counts": "it was idle for longer than tombstones are guaranteed to be kept"
+    }
     assert back.rows(FORGETFUL) == {"kept": 2} == bench.fold(FORGETFUL)
 
 
@@ -182,7 +184,9 @@ def test_a_task_that_slept_after_reading_its_position_is_as_old_as_what_it_read(
     assert zombie.rows(FORGETFUL) == {"gone": 1}, "it is where it thinks it should be"
     zombie.close()
     back = bench.start(FORGETFUL, host="a")
-    assert back.listener.discards() == {"counts": "it slept longer than tombstones are sure to be kept"}
+    assert back.listener.discards() == {
+        "counts": "it was idle for longer than tombstones are guaranteed to be kept"
+    }
     assert back.rows(FORGETFUL) == {"kept": 2}
 
 
@@ -223,7 +227,9 @@ def test_a_zombie_that_stays_open_sleeps_all_the_same(bench: Bench) -> None:
     zombie.commit()
     zombie.drop()
     again = bench.start(COUNTS, host="a")
-    assert again.listener.discards() == {"counts": "it slept longer than tombstones are sure to be kept"}
+    assert again.listener.discards() == {
+        "counts": "it was idle for longer than tombstones are guaranteed to be kept"
+    }
     assert again.rows(COUNTS) == {"bob": 2}
 
 

@@ -36,7 +36,7 @@ def test_a_store_is_continued_if_it_is_current_or_has_all_of_its_tail_before_it(
 def test_a_changelog_that_was_created_anew_says_nothing_of_the_store() -> None:
     for offset, start, target, age in product(OFFSETS, OFFSETS, OFFSETS, AGES):
         why = reason(offset=offset, start=start, target=target, age=age, same_topic=False)
-        assert why == "its changelog was created anew"
+        assert why == "its changelog was recreated"
 
 
 def test_i7_a_store_ahead_of_the_position_is_never_kept() -> None:
@@ -47,14 +47,18 @@ def test_i7_a_store_ahead_of_the_position_is_never_kept() -> None:
 
 def test_a_store_below_the_start_of_the_changelog_has_lost_a_piece_of_its_tail() -> None:
     for age in AGES:
-        assert reason(offset=1, start=2, target=4, age=age) == "its changelog starts at 2 now, behind it (1)"
+        assert (
+            reason(offset=1, start=2, target=4, age=age)
+            == "its changelog now starts at 2, after its offset 1"
+        )
     assert reason(offset=2, start=2, target=4) is None
 
 
 def test_a_store_may_sleep_for_half_of_the_time_that_tombstones_are_kept() -> None:
     assert reason(offset=1, start=0, target=4, age=50) is None
     assert (
-        reason(offset=1, start=0, target=4, age=51) == "it slept longer than tombstones are sure to be kept"
+        reason(offset=1, start=0, target=4, age=51)
+        == "it was idle for longer than tombstones are guaranteed to be kept"
     )
 
 

@@ -141,7 +141,7 @@ def test_a_window_store_shows_what_is_not_expired(
         for number, (step, key, at) in enumerate(run):
             if step == "time":
                 clock = max(clock, at)
-                bench.state.moment.stream_time = clock
+                bench.state.store_time.stream_time = clock
             elif step in ("put", "delete"):
                 late = at + size + retention <= clock
                 taken = bench.store.put(key, at, number if step == "put" else None)
@@ -150,7 +150,7 @@ def test_a_window_store_shows_what_is_not_expired(
                     twin.put((key, at), number) if step == "put" else twin.delete((key, at))
             else:
                 twin.pause(bench, step)
-                bench.state.moment.stream_time = clock
+                bench.state.store_time.stream_time = clock
             for found_key in KEYS[:6]:
                 expected = sorted((start, value) for (k, start), value in visible().items() if k == found_key)
                 assert list(bench.store.fetch(found_key)) == expected
@@ -194,7 +194,7 @@ def test_a_session_store_finds_what_overlaps(
         for number, (step, key, at) in enumerate(run):
             if step == "time":
                 clock = max(clock, at)
-                bench.state.moment.stream_time = clock
+                bench.state.store_time.stream_time = clock
             elif step == "put":
                 start, end = sorted(at)
                 late = end + retention <= clock
@@ -203,7 +203,7 @@ def test_a_session_store_finds_what_overlaps(
                     twin.put((key, end, start), number)
             else:
                 twin.pause(bench, step)
-                bench.state.moment.stream_time = clock
+                bench.state.store_time.stream_time = clock
         for found_key in KEYS:
             expected = sorted(
                 (end, start, value)

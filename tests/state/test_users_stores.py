@@ -195,7 +195,7 @@ def test_windows_in_a_users_store_expire_by_stream_time(bench: Bench) -> None:
         assert windows.put("bob", start, start + 1)
         task.offset += 1
         task.commit()
-    task.state.moment.stream_time = 31
+    task.state.store_time.stream_time = 31
     assert list(windows.fetch("ada")) == [(10, 10), (20, 20)], "invisible at once"
     task.offset += 1
     task.commit()
@@ -207,7 +207,7 @@ def test_windows_in_a_users_store_expire_by_stream_time(bench: Bench) -> None:
     left = sorted(path.name for path in (task.state.folder / "store-windows").iterdir())
     assert len(left) == 4, f"the rows are gone from the user's store too: {left}"
     moved = bench.start(WINDOWS, host="b")
-    moved.state.moment.stream_time = 31
+    moved.state.store_time.stream_time = 31
     assert list(moved.state.store(WINDOWS).all()) == [
         ("ada", 10, 10),
         ("ada", 20, 20),
@@ -235,7 +235,7 @@ def test_a_users_store_is_walked_through_some_rows_at_a_time_and_only_when_somet
         task.state.store(many).put(f"key-{number}", 10 * (number % 2), number)
 
     def commit_at(time: int) -> int:
-        task.state.moment.stream_time = time
+        task.state.store_time.stream_time = time
         task.offset += 1
         before = len(walked)
         task.commit()

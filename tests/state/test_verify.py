@@ -62,10 +62,10 @@ def test_a_folder_that_ends_the_process_is_named_and_the_others_are_read(tmp_pat
     assert [Path(one.folder) for one in found] == folders
     assert [one.problem.partition(" (")[0] for one in found] == [
         "",
-        "it cannot be read: that ends the process",
+        "it cannot be read: that crashes the process",
         "",
         "",
-        "it cannot be read: that ends the process",
+        "it cannot be read: that crashes the process",
         "the state's metadata cannot be read: it does not match its checksum",
     ]
     assert found[2].damaged == {"counts": "1 of 2,000 rows do not match their checksum"}
@@ -115,7 +115,7 @@ def test_an_index_by_end_time_that_does_not_fit_is_damage(harm: str) -> None:
         assert page_of(content, entry)
         other = b"adb" if harm == "no row" else b"bob"
         path.write_bytes(content.replace(entry, place + other + window_suffix(0)))
-        assert verify(path.parent).damaged == {"windows": "its index by end time does not fit its rows"}
+        assert verify(path.parent).damaged == {"windows": "its index by end time does not match its rows"}
 
 
 def test_an_index_with_another_end_time_is_damage() -> None:
@@ -130,7 +130,7 @@ def test_an_index_with_another_end_time_is_damage() -> None:
         entry = WINDOWS.window_size.to_bytes(8, "big") + place
         assert content.count(entry)
         path.write_bytes(content.replace(entry, (WINDOWS.window_size + 1).to_bytes(8, "big") + place))
-        assert verify(path.parent).damaged == {"windows": "its index by end time does not fit its rows"}
+        assert verify(path.parent).damaged == {"windows": "its index by end time does not match its rows"}
 
 
 def test_a_marked_folder_is_damaged(tmp_path: Path) -> None:

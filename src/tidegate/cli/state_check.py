@@ -30,7 +30,7 @@ ASKED_SECONDS = 30.0
 COLOURS = {
     Outcome.REBUILT: "green",
     Outcome.DISCARDED: "green",
-    Outcome.ASKED: "yellow",
+    Outcome.REQUESTED: "yellow",
     Outcome.FAILED: "red",
 }
 
@@ -57,7 +57,7 @@ def check_stores(
         say_json(_as_json(reports, repaired))
     else:
         _say(reports, repaired)
-    left = [result for _, result in repaired if result.outcome in (Outcome.ASKED, Outcome.FAILED)]
+    left = [result for _, result in repaired if result.outcome in (Outcome.REQUESTED, Outcome.FAILED)]
     remote = [one for report in reports for one in report.problems if not one.on_disk]
     if left or remote or not (repairing or all(report.sound for report in reports)):
         raise typer.Exit(1)

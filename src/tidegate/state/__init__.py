@@ -1,1 +1,1 @@
-"""State: stores whose every change goes to a changelog, and what is needed to trust them."""
+"""State: stores that log every change to a changelog, their restore, and their checks."""

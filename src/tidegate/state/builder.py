@@ -1,10 +1,10 @@
-"""Stores as values: declared once, and built in one place, layer upon layer.
+"""Store builders: a store is declared once as a value, and its layers are composed here.
 
     bytes store  ->  changelogging  ->  caching  ->  typed
     LMDB, memory     to_records,        CachedStore  KeyValueStore, ...
     or the user's    to_rows
 
-`stores.key_value("seen", bool, key=int)` gives a builder; the task that owns the store builds it.
+`stores.key_value("seen", bool, key=int)` returns a builder; the task that owns the store builds it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ TimeKind = Literal["stream", "wall"]
 
 @dataclass(frozen=True)
 class StoreBuilder(Generic[S]):
-    """A store to build. Reached by this value, typed, never by its name.
+    """A store to build. Code refers to a store by this typed value, never by its name.
 
-    `role` says what an upgrade does with it: a `derived` store is recalculated, a `carried` one kept.
+    `role` decides what an upgrade does with it: a `derived` store is recalculated, a `carried` one is kept.
     """
 
     name: str
@@ -57,7 +57,7 @@ class StoreBuilder(Generic[S]):
     window_size: int = 0
     retention: int | None = None
     clock: TimeKind | None = None
-    """Of timers of keys: the clock that they go by."""
+    """For key timers: the clock that they follow."""
     factory: Callable[[], UserStore] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -70,34 +70,34 @@ class StoreBuilder(Generic[S]):
             )
 
     def with_changelog(self, config: Mapping[str, str] | None = None) -> StoreBuilder[S]:
-        """Log every change, the topic set up with `config` (Kafka's names)."""
+        """Log every change to a changelog topic with this `config` (Kafka's names)."""
         return replace(self, changelog=True, config=check_changelog_config(self.name, config or {}))
 
     def without_changelog(self, *, on_gap: OnGap = "empty") -> StoreBuilder[S]:
-        """Log nothing, and have no topic. After a crash the store may not match the task's position: it is
-        emptied then, loudly, or with `on_gap="keep"` kept and counted."""
+        """Have no changelog. After a crash the store may not match the task's position: then it is emptied,
+        with a warning, or with `on_gap="keep"` kept and counted."""
         return replace(self, changelog=False, config={}, on_gap=on_gap)
 
     def carried(self) -> StoreBuilder[S]:
-        """An upgrade keeps what the store holds."""
+        """Keep the store's rows in an upgrade."""
         return replace(self, role="carried")
 
     def derived(self) -> StoreBuilder[S]:
-        """An upgrade recalculates what the store holds."""
+        """Recalculate the store's rows in an upgrade."""
         return replace(self, role="derived")
 
     def backed_by(self, factory: Callable[[], UserStore]) -> StoreBuilder[S]:
-        """Keep the rows in a store of one's own."""
+        """Keep the rows in the user's own store."""
         return replace(self, factory=factory)
 
     @property
     def persistent(self) -> bool:
-        """Whether rows lie in the task's LMDB environment."""
+        """Whether the rows are in the task's LMDB environment."""
         return not self.in_memory and self.factory is None
 
     @property
     def rows_kind(self) -> str:
-        """How its rows lie on disk, as a folder tells it."""
+        """The layout of its rows on disk, as recorded in a folder's metadata."""
         return OF_TABLE if self.kind == KEY_VALUE and self.layout.timestamped else self.kind
 
     @property
@@ -107,8 +107,8 @@ class StoreBuilder(Generic[S]):
             return []
         return [self.name] if self.retention is None else [self.name, ends_database(self.name)]
 
-    def build(self, environment: Environment, moment: StoreTime) -> BuiltStore:
-        """All layers, in the one place where they are put together."""
+    def build(self, environment: Environment, store_time: StoreTime) -> BuiltStore:
+        """Compose all layers of the store."""
         inner: BytesStore
         if self.factory is not None:
             inner = GuardedStore(self.name, self.factory)
@@ -120,7 +120,7 @@ class StoreBuilder(Generic[S]):
             cached: CachedStore = LruStore(inner, self.capacity)
         else:
             cached = CachedStore(inner, self.layout.suffix)
-        return BuiltStore(self, inner, cached, self.typed(self, cached, moment), self._expiry(inner))
+        return BuiltStore(self, inner, cached, self.typed(self, cached, store_time), self._expiry(inner))
 
     def _expiry(self, inner: BytesStore) -> Expiry | None:
         end_of = None if isinstance(inner, LmdbStore) else self._end_of()
@@ -139,10 +139,10 @@ class BuiltStore:
     cached: CachedStore
     typed: Any
     expiry: Expiry | None
-    """Of windows and sessions in a user's own store."""
+    """Finds ended windows and sessions in a user's own store."""
 
     def expire(self, stream_time: int, limit: int) -> int:
-        """Tombstone rows that are gone for readers already. How many."""
+        """Tombstone up to `limit` rows that readers can no longer see. Return how many."""
         if self.builder.retention is None:
             return 0
         changes = self.cached.changes()
@@ -151,9 +151,9 @@ class BuiltStore:
             self.expiry.written(key for key, (value, _) in changes.items() if value is not None)
             ended = self.expiry.ended(before, limit)
         else:
-            assert isinstance(self.inner, LmdbStore)  # noqa: S101 - what is not has an expiry
+            assert isinstance(self.inner, LmdbStore)  # noqa: S101 - every other store has an expiry
             ended = self.inner.ended(before, limit)
-        gone = [key for key in ended if key not in changes or changes[key][0] is not None]
-        for key in gone:
+        expired = [key for key in ended if key not in changes or changes[key][0] is not None]
+        for key in expired:
             self.cached.put(key, None, max(stream_time, 0))
-        return len(gone)
+        return len(expired)

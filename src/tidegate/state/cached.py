@@ -1,7 +1,7 @@
-"""The changes of the current commit interval, in memory, over what the store holds.
+"""Cache the changes of the current commit interval in memory, over the store's rows.
 
-Gives read-your-writes, and folds several writes of a key into one changelog record and one row. A record
-that fails is taken back: while one is open, each change remembers what it replaced.
+It provides read-your-writes, and folds several writes of a key into one changelog record and one row. The
+changes of a record that fails are undone: while a record is processed, each change keeps what it replaced.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tidegate.state.memory import SortedKeys, splitter
 from tidegate.state.protocol import BytesStore
 
 Change = tuple[bytes | None, int]
-"""What a key is set to, None deletes, and the timestamp that the changelog record will have. A plain tuple:
-one is made for each write."""
+"""The new value of a key (None deletes it) and the timestamp of its changelog record. A plain tuple, because
+one is created for each write."""
 
 
 class CachedStore:
-    """Reads and writes of bytes, with the writes held back until the commit takes them."""
+    """A bytes store whose writes are held back until the commit applies them."""
 
     def __init__(self, inner: BytesStore, suffix: int = 0) -> None:
         self.inner = inner
@@ -62,8 +62,8 @@ class CachedStore:
         self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         """Set the rows of different keys."""
-        there = [value for value in values if value is not None]
-        if max(map(len, keys), default=0) + max(map(len, there), default=0) > self.largest:
+        present = [value for value in values if value is not None]
+        if max(map(len, keys), default=0) + max(map(len, present), default=0) > self.largest:
             largest = max(len(key) + len(value or b"") for key, value in zip(keys, values, strict=True))
             if largest > self.largest:
                 raise self.too_large(largest)
@@ -73,12 +73,12 @@ class CachedStore:
         changes.update(zip(keys, zip(values, timestamps, strict=True), strict=True))
         self._keys.changed()
         self._writes += 1
-        self.bytes += sum(map(len, keys)) + sum(map(len, there))
+        self.bytes += sum(map(len, keys)) + sum(map(len, present))
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of the store with the changes over them. A write ends a scan that is under way."""
+        """Yield the store's rows with the changes applied. A write ends a running scan."""
         writes = self._writes
         keys = self._keys.between(self._changes, lower, upper)
         changed = [(key, self._changes[key][0]) for key in (reversed(keys) if reverse else keys)]
@@ -86,28 +86,30 @@ class CachedStore:
             yield row
             if self._writes != writes:
                 raise StateError(
-                    "scan-ended", "a scan went on after the store was written", "collect the rows, then write"
+                    "scan-ended",
+                    "a scan was continued after a write to the store",
+                    "collect the rows first, then write",
                 )
 
     def changes(self) -> dict[bytes, Change]:
-        """What came since the last commit: for the changelog, then for `inner`."""
+        """Return the changes since the last commit: for the changelog, then for `inner`."""
         return self._changes
 
     def damaged(self, what: str) -> StateError:
-        """The error for rows that do not fit together; what lies on disk is marked, to be rebuilt."""
+        """Return the error for inconsistent rows; a store on disk is marked to be rebuilt."""
         mark: Callable[[str], StateError] | None = getattr(self.inner, "damaged", None)
         return mark(what) if mark is not None else StateError("corrupt-state", what, "restore the store")
 
     def too_large(self, size: int) -> StateError:
-        """The error for a row that the changelog would refuse."""
+        """Return the error for a row that the changelog would refuse."""
         return StateError(
             "row-too-large",
-            f"a row of {size} bytes; the store's changelog takes at most {self.largest}",
-            "keep less in one row, or raise max.message.bytes by with_changelog",
+            f"a row has {size} bytes; the store's changelog takes at most {self.largest}",
+            'store less in one row, or use with_changelog({"max.message.bytes": ...})',
         )
 
     def forget(self) -> None:
-        """The changes were applied, or are void."""
+        """Drop the changes: they were applied, or are void."""
         self._changes = {}
         self._keys.changed()
         self._undo = self._before = None
@@ -115,15 +117,15 @@ class CachedStore:
         self.bytes = 0
 
     def begin_record(self) -> None:
-        """From here on changes can be taken back."""
+        """Start a record: changes from here on can be undone with `take_back`."""
         self._undo, self._before = [], None
 
     def end_record(self) -> None:
-        """The record passed: its changes stay."""
+        """End a record that succeeded: its changes stay."""
         self._undo = self._before = None
 
     def take_back(self) -> None:
-        """The record failed: its changes never were."""
+        """Undo the changes of a record that failed."""
         undo, self._undo = self._undo or [], None
         before, self._before = self._before, None
         if before is not None:
@@ -146,8 +148,8 @@ class CachedStore:
     ) -> Iterator[tuple[bytes, bytes]]:
         at = 0
         for key, value in rows:
-            place = self._split(key)
-            while at < len(changed) and _comes_before(self._split(changed[at][0]), place, reverse=reverse):
+            bound = self._split(key)
+            while at < len(changed) and _comes_before(self._split(changed[at][0]), bound, reverse=reverse):
                 if changed[at][1] is not None:
                     yield changed[at]  # type: ignore[misc]
                 at += 1

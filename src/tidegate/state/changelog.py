@@ -1,4 +1,4 @@
-"""A store's changelog: the topic's settings, and rows to records and back."""
+"""A store's changelog: the topic's settings, and the conversion between rows and records."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tidegate.state.protocol import RawRow
 
 DELETE_RETENTION_MS = 30 * 24 * 3600 * 1000
 LEAST_DELETE_RETENTION_MS = 3600 * 1000
-"""Half of it is the time that a restore may take, and that a folder may lie idle (docs/state.md)."""
-_OURS = ("cleanup.policy", "retention.ms", "retention.bytes")
+"""A restore may take half of it, and a folder may be idle for half of it (docs/state.md)."""
+_RESERVED = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
 def check_changelog_config(store: str, config: Mapping[str, str]) -> dict[str, str]:
-    """The user's settings for a changelog, without those that would lose rows."""
-    for name in _OURS:
+    """Return the user's settings for a changelog; raise ConfigError for those that would lose rows."""
+    for name in _RESERVED:
         if name in config:
             raise ConfigError(
                 "bad-changelog-config",
-                f"store {store!r}: {name} of a changelog cannot be set, rows would be lost",
-                "leave it out; window and session stores expire by their own retention",
+                f"store {store!r}: {name} of a changelog cannot be set, because rows would be lost",
+                "remove it; window and session stores expire by their own retention",
             )
     checked = check_config(config)
     kept = int(config.get("delete.retention.ms", DELETE_RETENTION_MS))
@@ -36,7 +36,7 @@ def check_changelog_config(store: str, config: Mapping[str, str]) -> dict[str, s
             "bad-changelog-config",
             f"store {store!r}: delete.retention.ms = {kept} keeps tombstones for less than an hour; a restore"
             " that takes longer than half of it cannot end",
-            f"set it to {LEAST_DELETE_RETENTION_MS} or more, or leave it out: {DELETE_RETENTION_MS}, 30 days",
+            f"set it to {LEAST_DELETE_RETENTION_MS} or more, or remove it for the default of 30 days",
         )
     return checked
 
@@ -44,7 +44,7 @@ def check_changelog_config(store: str, config: Mapping[str, str]) -> dict[str, s
 def changelog_spec(
     topic: str, partitions: int, config: Mapping[str, str], largest_record: int = MAX_RECORD_BYTES
 ) -> TopicSpec:
-    """The topic to create: compacted, tombstones kept for 30 days, any timestamp taken."""
+    """Return the spec of the topic: compacted, tombstones kept for 30 days, any timestamp accepted."""
     settings = {
         "cleanup.policy": "compact",
         "delete.retention.ms": str(DELETE_RETENTION_MS),
@@ -56,7 +56,7 @@ def changelog_spec(
 
 
 def to_records(changes: Mapping[bytes, Change], layout: Format) -> pa.RecordBatch:
-    """The changes of a commit interval as changelog records."""
+    """Convert the changes of a commit interval to changelog records."""
     values: list[bytes | None] = [value for value, _ in changes.values()]
     if layout.timestamped:
         values = [layout.logged(value) for value in values]
@@ -64,14 +64,14 @@ def to_records(changes: Mapping[bytes, Change], layout: Format) -> pa.RecordBatc
 
 
 def to_rows(batch: pa.RecordBatch, layout: Format) -> list[RawRow]:
-    """Changelog records, in their order, as rows of the store."""
+    """Convert changelog records, in their order, to rows of the store."""
     keys: list[Any] = batch.column(2).to_pylist()
     values: list[Any] = batch.column(3).to_pylist()
     if batch.column(2).null_count or (layout.suffix and any(len(key) < layout.suffix for key in keys)):
         raise StateError(
             "bad-changelog",
-            "a changelog holds a record whose key no store wrote",
-            "only tidegate may write to changelogs",
+            "a changelog holds a record whose key no store can have written",
+            "only tidegate may write to changelogs; restore the topic from a copy",
         )
     if layout.timestamped:
         times = batch.column(1).to_pylist()

@@ -1,8 +1,8 @@
-"""The file that keeps offsets for stores that cannot commit them with their data.
+"""The checkpoint file: the offsets of stores that cannot commit them together with their data.
 
-Written whole: a temporary file, synced, renamed over the old one, then the folder synced. A crash leaves
-the old file or the new one. What cannot be read to the last byte is refused: a wrong offset is worse than
-none.
+It is replaced atomically: a temporary file is written, synced and renamed over the old one, then the folder
+is synced. A crash leaves the old file or the new one. A file that is damaged in any byte is refused: a wrong
+offset is worse than none.
 
     tidegate-checkpoint 1
     2
@@ -29,7 +29,8 @@ _HEAD = b"tidegate-checkpoint 1"
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Where one store stands. `offset` None: the store is known and nothing was written to it yet."""
+    """The changelog offset of one store. `offset` None: the store exists, but nothing was written to it
+    yet."""
 
     offset: int | None
     position: Position | None = None
@@ -42,14 +43,14 @@ class _Line(Checkpoint, frozen=True, kw_only=True):
 
 
 class CheckpointFile:
-    """The checkpoints of one task's stores in one file. What `fsync` was called for outlives a power cut."""
+    """The checkpoints of one task's stores in one file. What was passed to `fsync` survives a power cut."""
 
     def __init__(self, path: Path, fsync: Callable[[int], None] = os.fsync) -> None:
         self._path = path
         self._fsync = fsync
 
     def read(self) -> dict[str, Checkpoint]:
-        """What was written last; nothing at all if there is no file: then every store is unknown."""
+        """Return the checkpoints that were written last; empty if there is no file."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -89,7 +90,7 @@ class CheckpointFile:
             ) from error
 
     def delete(self) -> None:
-        """Forget everything: every store is unknown then, after a power cut too. Raises OSError."""
+        """Delete the file, durably: every store is unknown from then on. Raises OSError."""
         try:
             self._path.unlink()
         except FileNotFoundError:
@@ -118,7 +119,7 @@ def _parse(data: bytes) -> dict[str, Checkpoint]:
     if head.startswith(b"tidegate-checkpoint ") and head != _HEAD:
         raise StateError(
             "unknown-format",
-            f"the checkpoint has version {head[20:40].decode(errors='replace')!r}; this tidegate knows 1",
+            f"the checkpoint has version {head[20:40].decode(errors='replace')!r}; this tidegate reads 1",
             "use the tidegate that wrote it, or delete the task's folder: it is restored from the log",
         )
     body, crc = data[:-15], data[-15:]
@@ -131,7 +132,7 @@ def _parse(data: bytes) -> dict[str, Checkpoint]:
     except (ValueError, msgspec.DecodeError) as error:
         raise _bad(str(error)) from error
     if count != len(entries) or len({entry.store for entry in entries}) != count:
-        raise _bad(f"it tells of {count} stores and holds {len(entries)}")
+        raise _bad(f"its count is {count} stores, but it holds {len(entries)}")
     if any(entry.offset is not None and entry.offset < 0 for entry in entries):
         raise _bad("it holds an offset below 0")
     return {

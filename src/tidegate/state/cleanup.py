@@ -1,9 +1,9 @@
-"""Keeping a host's state folder small: what no task comes back to goes, and what is over the budget.
+"""Keep a host's state folder small: remove folders that no task will use again, and those above the budget.
 
-Nothing here is the only copy of anything, so a folder that went costs a restore at most. But one in use must
-stay: a folder is removed only while its lock is ours, which is taken without waiting, and only if it still
-looks as it did when that was decided. One process of a host cleans up at a time: two would both make room.
-"""
+A folder is never the only copy of anything, so removing one costs a restore at most. But a folder in use must
+stay: a folder is removed only while this process holds its lock, which is taken without waiting, and only if
+it has not changed since that was decided. One process of a host cleans up at a time: two would remove too
+much."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from tidegate.errors import StateError
 from tidegate.log.positions import TaskId
 from tidegate.state.folders import remove, take_unheld
-from tidegate.state.task_folders import FolderState, folders_in, look_at, task_of
+from tidegate.state.task_folders import FolderState, folders_in, folders_of_task, task_of
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the app has now. Folders of a later generation are not judged: an upgrade may be on its way."""
+    """The app's current tasks. Folders of a later generation are left alone: an upgrade may be under way."""
 
     app: str
     log: str
@@ -29,23 +29,23 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How long, and how much, is kept for tasks that run elsewhere and may come back."""
+    """How long, and how much, is kept for tasks that run on other hosts and may come back."""
 
     now: int
-    sleep_ms: int
+    idle_ms: int
     budget_bytes: int | None = None
 
 
-def reason_to_remove(seen: FolderState, needs: Needs) -> str | None:
-    """Why no task could ever use a folder again, or None if one may come back to it."""
-    found = seen.metadata
-    if seen.task.generation < needs.generation:
+def reason_to_remove(folder_state: FolderState, needs: Needs) -> str | None:
+    """Return why no task can ever use a folder again, or None if one may come back to it."""
+    found = folder_state.metadata
+    if folder_state.task.generation < needs.generation:
         return "it belongs to an older generation"
-    if seen.task not in needs.tasks:
+    if folder_state.task not in needs.tasks:
         return "the app has no such task any more"
-    if not seen.newest:
-        return "a newer folder has its place"
-    if found is not None and (found.app, found.task) != (needs.app, seen.task):
+    if not folder_state.newest:
+        return "a newer folder replaces it"
+    if found is not None and (found.app, found.task) != (needs.app, folder_state.task):
         return f"it belongs to {found.app} {found.task}"
     if found is not None and found.log != needs.log:
         return "it was built from another log"
@@ -53,19 +53,19 @@ def reason_to_remove(seen: FolderState, needs: Needs) -> str | None:
 
 
 class Cleanup:
-    """One clean-up of an app's folders on this host. Raises nothing that the disk does: see `problems`."""
+    """One clean-up of an app's folders on this host. Errors of the disk are collected in `problems`."""
 
     def __init__(self, state_dir: Path, needs: Needs) -> None:
         self._top = state_dir / needs.app
         self._needs = needs
         self.removed: dict[Path, str] = {}
-        """What went, and why."""
+        """The removed folders, with the reasons."""
         self.problems: list[StateError] = []
 
     def run(self, room: Room | None = None) -> None:
-        """Remove what is foreign or outdated; with `room` also what slept too long or is over the budget.
+        """Remove foreign and outdated folders; with `room` also those idle for too long or above the budget.
 
-        `room` is for when tasks hold their folders: before that all look as if nobody wanted them.
+        Pass `room` only once the tasks hold their folders: before that every folder looks unused.
         """
         try:
             if self._top.is_symlink() or not self._top.is_dir():
@@ -77,65 +77,70 @@ class Cleanup:
         if turn is None:
             return
         try:
-            kept = [seen for seen in self._all() if not self._goes(seen, room)]
+            kept = [
+                folder_state
+                for folder_state in self._all()
+                if not self._remove_if_unneeded(folder_state, room)
+            ]
             if room is not None and room.budget_bytes is not None:
                 self._make_room(kept, room.budget_bytes)
         finally:
             turn.release()
 
-    def _goes(self, seen: FolderState, room: Room | None) -> bool:
-        reason = reason_to_remove(seen, self._needs)
-        if reason is None and room is not None and room.now - seen.last > room.sleep_ms:
-            reason = "it slept longer than tombstones are sure to be kept"
-        return reason is not None and self._remove(seen, reason)
+    def _remove_if_unneeded(self, folder_state: FolderState, room: Room | None) -> bool:
+        reason = reason_to_remove(folder_state, self._needs)
+        if reason is None and room is not None and room.now - folder_state.last > room.idle_ms:
+            reason = "it was idle for longer than tombstones are guaranteed to be kept"
+        return reason is not None and self._remove(folder_state, reason)
 
     def _make_room(self, kept: list[FolderState], budget: int) -> None:
-        """The folder that was left alone for longest goes first. What is in use stays, whatever it takes."""
-        left = sum(seen.bytes for seen in kept)
-        for seen in sorted(kept, key=lambda seen: seen.last):
-            if left > budget and self._remove(seen, "there was more state than the budget allows"):
-                left -= seen.bytes
+        """Remove the least recently used folders until the rest fits the budget; those in use always stay."""
+        left = sum(folder_state.bytes for folder_state in kept)
+        for folder_state in sorted(kept, key=lambda folder_state: folder_state.last):
+            if left > budget and self._remove(folder_state, "there was more state than the budget allows"):
+                left -= folder_state.bytes
         if left > budget:
-            told = f"the state in use on this host is larger than its budget of {budget:,} bytes"
+            message = f"the state in use on this host is larger than its budget of {budget:,} bytes"
             self.problems.append(
-                StateError("over-budget", told, "raise state_budget_bytes, or use more hosts")
+                StateError("over-budget", message, "raise state_budget_bytes, or use more hosts")
             )
 
-    def _remove(self, seen: FolderState, reason: str) -> bool:
-        """Whether it went: not if somebody holds it, or used it since it was seen."""
+    def _remove(self, folder_state: FolderState, reason: str) -> bool:
+        """Remove the folder unless it is held or was used since it was listed. Return whether it was
+        removed."""
         try:
-            folder = take_unheld(seen.path)
+            folder = take_unheld(folder_state.path)
             if folder is None:
                 return False
             try:
-                if seen not in look_at(seen.path.parent, seen.task):
+                if folder_state not in folders_of_task(folder_state.path.parent, folder_state.task):
                     return False
                 remove(folder)
             finally:
                 folder.release()
         except OSError as error:
-            self._failed(seen.path, error)
+            self._failed(folder_state.path, error)
             return False
-        self.removed[seen.path] = reason
-        self._remove_shell(seen)
+        self.removed[folder_state.path] = reason
+        self._remove_shell(folder_state)
         return True
 
-    def _remove_shell(self, seen: FolderState) -> None:
-        """The home of a task that is gone, and of a generation that is over, once they are empty."""
+    def _remove_shell(self, folder_state: FolderState) -> None:
+        """Remove the home of a task that no longer exists, and of a past generation, once they are empty."""
         with suppress(OSError):
-            if seen.task not in self._needs.tasks:
-                seen.path.parent.rmdir()
-            if seen.task.generation < self._needs.generation:
-                seen.path.parent.parent.rmdir()
+            if folder_state.task not in self._needs.tasks:
+                folder_state.path.parent.rmdir()
+            if folder_state.task.generation < self._needs.generation:
+                folder_state.path.parent.parent.rmdir()
 
     def _all(self) -> list[FolderState]:
-        """All folders that are ours to judge."""
+        """Return all folders of tasks up to the current generation."""
         found = []
         for home in [home for component in self._below(self._top) for home in self._below(component)]:
             task = task_of(home)
             if task is not None and task.generation <= self._needs.generation:
                 try:
-                    found += look_at(home, task)
+                    found += folders_of_task(home, task)
                 except OSError as error:
                     self._failed(home, error)
         return found
@@ -148,7 +153,8 @@ class Cleanup:
             return []
 
     def _failed(self, path: Path, error: OSError) -> None:
-        """What vanished meanwhile is no failure."""
+        """Collect an error; a file that vanished in the meantime is none."""
         if not isinstance(error, FileNotFoundError):
-            told = f"{path} cannot be cleaned up ({error.strerror})"
-            self.problems.append(StateError("not-cleaned-up", told, "check its owner and mode, and the disk"))
+            message = f"{path} cannot be cleaned up ({error.strerror})"
+            hint = "check its owner and mode, and the disk"
+            self.problems.append(StateError("not-cleaned-up", message, hint))

@@ -1,10 +1,9 @@
-"""How often a task's folder was opened by processes that died with it open.
+"""Count how many processes in a row died while they had a task's folder open.
 
-A damaged page can end the process that reads it, and the next one, and so on: nobody is left to mark the
-folder. So each start leaves a byte in a file, which goes when the folder is let go of, however that comes, or
-after a minute of work. Whoever finds that three processes died in a row reads the folder in a process of its
-own first.
-"""
+A damaged page can crash the process that reads it, and the next one, and so on, before any of them can mark
+the folder as damaged. So each start appends a byte to a file, which is deleted when the folder is released
+for any reason, or after a minute of work. A process that finds three starts there first reads the folder in a
+child process."""
 
 from __future__ import annotations
 
@@ -19,8 +18,9 @@ CALM_SECONDS = 60.0
 _SUSPICIOUS = 3
 
 
-def reason_after_deaths(folder: Path) -> str | None:
-    """Note a start. Why the folder must be discarded, if processes died over it and it is damaged."""
+def damage_after_crashes(folder: Path) -> str | None:
+    """Count a start. Return why the folder must be discarded, if processes crashed with it and it is
+    damaged."""
     file = folder / STARTS
     reason = None
     with suppress(OSError):
@@ -32,8 +32,8 @@ def reason_after_deaths(folder: Path) -> str | None:
     return reason
 
 
-def forget_starts(folder: Path) -> None:
-    """The folder did no harm."""
+def clear_starts(folder: Path) -> None:
+    """Reset the count: the folder has not crashed this process."""
     with suppress(OSError):
         (folder / STARTS).unlink(missing_ok=True)
 
@@ -44,7 +44,7 @@ def _damage(folder: Path) -> str | None:
     try:
         [found] = verify_all([folder])
     except StateError:
-        return None  # it cannot be looked at from here: as before
+        return None  # it cannot be checked now: use the folder as usual
     stores = "; ".join(f"{store}: {what}" for store, what in found.damaged.items())
     what = found.problem or stores
     return f"three processes died with it open, and it is damaged ({what})" if what else None

@@ -1,8 +1,8 @@
 """The LMDB environment of one stream task: one write transaction, open for seconds, and its metadata.
 
-Everything the task reads and writes goes through that transaction, so it reads its own writes; committing
-it costs a sync, so it is committed every few seconds only (commit step 7). The log is the truth: what is
-lost with an aborted transaction is replayed from the changelogs.
+The task reads and writes only through that transaction, so it reads its own writes; committing it costs a
+sync, so it is committed only every few seconds (commit step 7). The log is the source of truth: what is lost
+with an aborted transaction is replayed from the changelogs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SPARE_BYTES = 32 << 20
 _GROWTH = 3
 
 _open_here: dict[Path, Environment] = {}
-"""Held for good if nobody closes them: see `Environment.abort`."""
+"""Environments stay here until they are closed: see `Environment.abort`."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
-    """What a person who looks at a folder wants to know of a store, and how its bytes are laid out."""
+    """A store's description in a folder's metadata, and the layout of its bytes."""
 
     kind: str
     changelog: str | None
@@ -50,7 +50,7 @@ class StoreFacts(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, kw_only=True):
-    """What the folder says of itself, committed together with the rows that it speaks of."""
+    """The folder's metadata, committed together with the rows that it describes."""
 
     app: str
     task: TaskId
@@ -61,9 +61,9 @@ class Metadata(msgspec.Struct, kw_only=True):
     offsets: dict[str, int] = {}
     """Next changelog offset of each store: its rows are the fold of everything below."""
     current_at: dict[str, int] = {}
-    """Wall time at which the rows of each store were last known to be all there is."""
+    """Wall time at which the rows of each store were last known to be complete."""
     position: Position | None = None
-    """The position that the rows belong to; None while they are restored."""
+    """The position that the rows belong to; None during a restore."""
     stores: dict[str, StoreFacts] = {}
 
 
@@ -81,7 +81,7 @@ class Environment:
         self._applied = 0
         if folder in _open_here:
             raise StateError(
-                "opened-twice", "a task's folder was opened twice in one process", "close it first"
+                "opened-twice", f"the folder {folder} is already open in this process", "close it first"
             )
         names = [_META_DB, *(name.encode() for name in databases)]
         with translated_errors(folder):
@@ -118,7 +118,7 @@ class Environment:
         return self._databases[name.encode()]
 
     def metadata(self) -> Metadata | None:
-        """What is committed; None for a new folder."""
+        """Return the committed metadata; None for a new folder."""
         with translated_errors(self.folder):
             found = _metadata(self.txn.get(_META_KEY, db=self._databases[_META_DB]))
             if found is None and any(
@@ -129,14 +129,14 @@ class Environment:
 
     @property
     def applied_bytes(self) -> int:
-        """About how much lies in the open transaction."""
+        """About how many bytes were written in the open transaction."""
         return self._applied
 
     def needs_room(self, size: int) -> bool:
         """Whether `size` more bytes might not fit: then commit and `grow` before they are applied.
 
-        A page that is written is copied first, and the old one is free only for later transactions: keys far
-        from each other may bring every page into the map a second time.
+        A page is copied before it is written, and the old page is free only for later transactions: writes to
+        scattered keys may need every page of the map a second time.
         """
         used = self._env.info()["last_pgno"] * self._env.stat()["psize"]
         wanted = 2 * used + _GROWTH * (self._applied + size) + _SPARE_BYTES
@@ -145,26 +145,26 @@ class Environment:
     def grow(self, size: int) -> None:
         """Double the map until `size` more bytes fit. Only between transactions."""
         if self._txn is not None:
-            raise StateError("grow-in-transaction", "the map grows between transactions only", "commit first")
+            raise StateError("grow-in-transaction", "a map cannot grow in a transaction", "commit first")
         while self.needs_room(size):
             wanted = 2 * self._env.info()["map_size"]
             if wanted > self._max_map_bytes:
                 raise StateError(
                     "map-limit",
-                    f"the state needs more than the {self._max_map_bytes} bytes that it may map",
+                    f"the state needs more than the allowed map size of {self._max_map_bytes} bytes",
                     "raise the limit, or use more partitions; spark.executor.pyspark.memory limits it too",
                 )
             with translated_errors(self.folder):
                 self._env.set_mapsize(wanted)
 
     def damaged(self) -> str:
-        """Remember, over a crash too, that this folder must be rebuilt. Returns what a person can do."""
+        """Mark the folder, durably, as one that must be rebuilt. Returns the hint for the error."""
         with suppress(OSError):
             mark_damaged(self.folder)
         return "nothing: the task is opened again, and its stores are rebuilt from the log"
 
     def touched(self, size: int) -> None:
-        """Tell that rows of this size were written to the transaction: scans that are open end."""
+        """Count rows of this size as written to the transaction; this ends open scans."""
         self._applied += size
         self.turn += 1
 
@@ -179,10 +179,10 @@ class Environment:
             txn.commit()
 
     def abort(self) -> None:
-        """Back to what was committed last.
+        """Roll back to the last commit.
 
-        Only the thread that began a write transaction can end it: its lock lies in the file's map and in a
-        list of that thread, and an entry that is unmapped but still listed ends the process some time later.
+        Only the thread that began a write transaction can end it: its lock is in the memory map and in a list
+        of that thread, and an entry that is unmapped but still listed crashes the process later.
         """
         self._check_thread()
         if self._txn is not None:
@@ -192,7 +192,7 @@ class Environment:
             txn.abort()
 
     def close(self) -> None:
-        """Abort what is open, and close. Closing twice is fine."""
+        """Abort the open transaction, and close. Idempotent."""
         if self.folder in _open_here:
             self.abort()
             self._env.close()
@@ -202,12 +202,12 @@ class Environment:
         if self._txn is not None and self._thread != threading.get_ident():
             raise StateError(
                 "other-thread",
-                "a task's state is used by another thread than the one that began",
+                "a task's state is used by another thread than the one that began its transaction",
                 "this is a bug: report it",
             )
 
     def check_undamaged(self) -> None:
-        """Raise if a damaged row was found here, by a task or by `tidegate state check --repair`."""
+        """Raise if a task or `tidegate state check --repair` found a damaged row here."""
         if (self.folder / DAMAGED).exists():
             raise StateError("corrupt-state", "a damaged row was found in it", "it is rebuilt from the log")
 
@@ -219,13 +219,13 @@ class Environment:
 
 
 class ReadOnlyEnvironment:
-    """What is committed in a folder, read beside the task that may hold it."""
+    """The committed contents of a folder, readable while a task holds it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.turn = 0
         if folder in _open_here:
-            raise StateError("opened-twice", "this process runs the task itself", "ask its stores")
+            raise StateError("opened-twice", "this process runs the task itself", "use the task's stores")
         with translated_errors(folder):
             self._env: Any = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
             try:
@@ -236,14 +236,14 @@ class ReadOnlyEnvironment:
                 raise
 
     def damaged(self) -> str:
-        """Nothing to remember: who only looks changes nothing."""
+        """Return the hint for the error; a read-only environment marks nothing."""
         return REPAIR_HINT
 
     def touched(self, size: int) -> None:
         raise StateError("read-only", f"{size} bytes cannot be written here", "this is a bug: report it")
 
     def has(self, name: str) -> bool:
-        """Whether there is such a database. Raises where that cannot be read."""
+        """Whether there is such a database. Raises StateError if that cannot be read."""
         with translated_errors(self.folder):
             try:
                 self._env.open_db(name.encode(), txn=self.txn, create=False)
@@ -252,7 +252,7 @@ class ReadOnlyEnvironment:
         return True
 
     def rows(self, name: str) -> int:
-        """How many rows a database has."""
+        """Return how many rows a database has."""
         return int(self.txn.stat(self.database(name))["entries"])
 
     def database(self, name: str) -> Any:
@@ -260,7 +260,7 @@ class ReadOnlyEnvironment:
             return self._env.open_db(name.encode(), txn=self.txn, create=False)
 
     def metadata(self) -> Metadata | None:
-        """What is committed; None for a folder in which nothing was committed yet."""
+        """Return the committed metadata; None if nothing was committed in the folder yet."""
         with translated_errors(self.folder):
             there = self.has(_META_DB.decode())
             found = _metadata(self.txn.get(_META_KEY, db=self.database(_META_DB.decode()))) if there else None
@@ -281,27 +281,27 @@ class ReadOnlyEnvironment:
 
 
 def _check_whole(folder: Path, env: Any) -> None:
-    """A file that was cut short would end the process at the first read behind its end."""
+    """Raise for a truncated file: reading beyond its end would crash the process."""
     wanted = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     if (folder / "data.mdb").stat().st_size < wanted:
-        raise StateError("corrupt-state", "the state's file is cut short", "it is rebuilt from the log")
+        raise StateError("corrupt-state", "the state's file is truncated", "it is rebuilt from the log")
 
 
 def open_here() -> list[Path]:
-    """The environments that this process holds."""
+    """Return the folders of the environments that this process has open."""
     return list(_open_here)
 
 
 def is_open_here(folder: Path) -> bool:
-    """Whether this very process holds the environment: then it must not be opened again, not even to copy."""
+    """Whether this process has the environment open: then it must not open it again, not even to copy it."""
     return folder in _open_here
 
 
 def copy_environment(source: Path, target: Path) -> bool:
-    """Copy what is committed in a folder that another process holds. False if it cannot be read.
+    """Copy the committed contents of a folder that another process holds. Return False if that fails.
 
-    Compacting: a plain copy waits for the holder's write transaction, and a holder that is stopped never
-    ends it.
+    A compacting copy, because a plain copy waits for the holder's write transaction, which a suspended holder
+    never ends.
     """
     try:
         env = lmdb.open(str(source), readonly=True, create=False, max_dbs=1, max_readers=16)
@@ -318,8 +318,8 @@ def copy_environment(source: Path, target: Path) -> bool:
 
 
 class translated_errors:  # noqa: N801 - reads as a statement
-    """LMDB's errors as ours; `damaged` is called for a page that cannot be read, and returns the hint.
-    A class, not a generator: it stands on the path of every commit."""
+    """Raises LMDB's and the system's errors as StateErrors; `damaged` is called for a page that cannot be
+    read, and returns the hint. A class and not a generator, because it runs in every commit."""
 
     def __init__(self, folder: Path, damaged: Callable[[], str] | None = None) -> None:
         self._folder = folder
@@ -331,16 +331,16 @@ class translated_errors:  # noqa: N801 - reads as a statement
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is None or not isinstance(error, lmdb.Error | OSError):
             return
-        ours = translated(error, self._folder)
-        if self._damaged is not None and ours.code == "corrupt-state":
-            ours.hint = self._damaged()
-        raise ours from error
+        state_error = translated(error, self._folder)
+        if self._damaged is not None and state_error.code == "corrupt-state":
+            state_error.hint = self._damaged()
+        raise state_error from error
 
 
 def translated(error: BaseException, folder: Path) -> StateError:
-    """LMDB's error, or the system's, as ours."""
+    """Translate an error of LMDB or the system into a StateError."""
     if isinstance(error, lmdb.MapFullError):
-        return StateError("map-full", "the state outgrew its map", "open the task again; the map grows then")
+        return StateError("map-full", "the state is larger than its map", "open the task again: it grows")
     if isinstance(
         error, lmdb.CorruptedError | lmdb.InvalidError | lmdb.VersionMismatchError | lmdb.PageNotFoundError
     ):
@@ -350,12 +350,12 @@ def translated(error: BaseException, folder: Path) -> StateError:
     if "No space left" in str(error) or "File too large" in str(error) or _is_full(folder):
         return StateError("disk-full", "the disk of the state is full", "free some space", retryable=True)
     if isinstance(error, PermissionError) or "Permission denied" in str(error):
-        return StateError("no-permission", "the state's folder cannot be used", "check its owner and mode")
-    return StateError("state-io", f"the state on disk failed ({error})", "check the disk", retryable=True)
+        return StateError("no-permission", f"no permission to use {folder}", "check its owner and mode")
+    return StateError("state-io", f"the state's disk failed ({error})", "check the disk", retryable=True)
 
 
 def _is_full(folder: Path) -> bool:
-    """LMDB tells of a write that was cut short, as on a full disk, as of any failed one."""
+    """Whether the disk is full: LMDB reports an incomplete write like any other failure."""
     return folder.exists() and shutil.disk_usage(folder).free < 1 << 20
 
 
@@ -364,7 +364,7 @@ def _sealed(raw: bytes) -> bytes:
 
 
 def _metadata(sealed: bytes | None) -> Metadata | None:
-    """An offset that is one bit off would skip records of the changelog: so there is a checksum."""
+    """Decode the metadata after checking its checksum: a wrong offset would skip changelog records."""
     if sealed is None:
         return None
     old = is_unsealed(sealed)
@@ -385,12 +385,12 @@ def _no_metadata() -> StateError:
 
 
 def mark_damaged(folder: Path) -> None:
-    """Ask whoever holds this folder, or opens it next, to rebuild it. Raises OSError."""
+    """Mark the folder, so that its current or next holder rebuilds it. Raises OSError."""
     (folder / DAMAGED).touch()
 
 
 def _first_map(folder: Path) -> int:
-    """A map with room to work in: at least twice what the file holds."""
+    """Return the initial map size: at least twice the file's size."""
     data = folder / "data.mdb"
     size = data.stat().st_size if data.exists() else 0
     wanted = FIRST_MAP_BYTES

@@ -1,9 +1,8 @@
-"""Which folder a stream task works in, on this host.
+"""Choose and lock the folder of a stream task on this host.
 
-A task's home holds numbered folders, each with a lock file beside it. Usually there is one. If its lock
-is held, a zombie of the task still lives on this host, perhaps stopped: it is not waited for. The task
-takes the next number and leaves the old folder alone until its lock is free.
-"""
+A task's home holds numbered folders, each with a lock file next to it. Usually there is one. If its lock is
+held, a zombie of the task still runs on this host, perhaps suspended: the task does not wait for it, but
+takes the next number and leaves the old folder alone until its lock is free."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class TaskFolder:
-    """A folder that is ours while its lock is. `held` is the newest folder that somebody else holds."""
+    """A folder whose lock this process holds. `held` is the newest folder that another process holds."""
 
     def __init__(self, path: Path, handle: int, held: Path | None) -> None:
         self.path = path
@@ -30,19 +29,19 @@ class TaskFolder:
         self._handle: int | None = handle
 
     def release(self) -> None:
-        """Give the lock back; the folder stays. Twice is fine."""
+        """Release the lock; the folder stays. Idempotent."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
 def task_home(state_dir: Path, app: str, task: TaskId) -> Path:
-    """Where the numbered folders of a task lie."""
+    """Return the folder that holds a task's numbered folders."""
     return state_dir / app / f"{task.component}.g{task.generation}" / f"{task.subtopology}_{task.partition}"
 
 
 def claim(home: Path) -> TaskFolder:
-    """Take the newest folder of the home, or the next number if that is held. Never waits."""
+    """Lock the newest folder of the home, or the next number if that is held. Never waits."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         while True:
@@ -56,12 +55,12 @@ def claim(home: Path) -> TaskFolder:
                 return _claimed(home / str(number + 1), handle, path)
     except PermissionError as error:
         raise StateError(
-            "no-permission", "the state folder cannot be used", "check its owner and mode"
+            "no-permission", f"no permission to use the state folder {home}", "check its owner and mode"
         ) from error
     except OSError as error:
         code = "disk-full" if error.errno == 28 else "state-io"
         raise StateError(
-            code, f"the state folder failed ({error})", "check the disk", retryable=True
+            code, f"the state folder cannot be used ({error})", "check the disk", retryable=True
         ) from error
 
 
@@ -70,31 +69,31 @@ def remove_older(folder: TaskFolder) -> None:
     for number in sorted(number for number in _numbers(folder.path.parent) if number < int(folder.path.name)):
         older = take_unheld(folder.path.with_name(str(number)))
         if older is not None:
-            _throw_away(older.path, ignore_errors=True)
+            _delete_tree(older.path, ignore_errors=True)
             _lock_file(older.path).unlink(missing_ok=True)
             older.release()
 
 
 def take_unheld(path: Path) -> TaskFolder | None:
-    """A folder that nobody holds, in this process or another; None if somebody does. Never waits."""
+    """Lock a folder and return it; None if this or another process holds it. Never waits."""
     handle = None if is_open_here(path) else _try_lock(path)
     return None if handle is None else TaskFolder(path, handle, None)
 
 
 def remove(folder: TaskFolder) -> None:
-    """Delete a folder, while its lock is ours, and the lock file after it. Raises OSError if that fails."""
-    _throw_away(folder.path)
+    """Delete a locked folder, then its lock file. Raises OSError."""
+    _delete_tree(folder.path)
     _lock_file(folder.path).unlink(missing_ok=True)
 
 
 def empty(folder: TaskFolder) -> None:
-    """Throw away what the folder holds."""
-    _throw_away(folder.path, ignore_errors=True)
+    """Delete everything in the folder."""
+    _delete_tree(folder.path, ignore_errors=True)
     folder.path.mkdir(parents=True, exist_ok=True)
 
 
-def _throw_away(path: Path, *, ignore_errors: bool = False) -> None:
-    """The checkpoint goes first: after a crash in between it would tell of rows that are gone."""
+def _delete_tree(path: Path, *, ignore_errors: bool = False) -> None:
+    """Delete the folder, the checkpoint first: after a crash in between it would describe deleted rows."""
     if not path.is_symlink():
         with suppress(OSError) if ignore_errors else nullcontext():
             CheckpointFile(path / CHECKPOINT).delete()
@@ -115,7 +114,8 @@ def _lock_file(path: Path) -> Path:
 
 
 def _try_lock(path: Path) -> int | None:
-    """The handle of the lock, or None if it is held. A lock file that was deleted meanwhile is no lock."""
+    """Return the handle of the lock, or None if it is held. Retries if the lock file was deleted
+    meanwhile."""
     while True:
         handle = os.open(_lock_file(path), _LOCK_FLAGS, 0o600)
         try:

@@ -1,4 +1,4 @@
-"""How a kind of store lays out its rows, and what of them goes to the changelog.
+"""The layout of rows of each kind of store, in the store and in its changelog.
 
 | kind        | suffix of the key                    | value in the store    | in the changelog          |
 |-------------|--------------------------------------|-----------------------|---------------------------|
@@ -34,11 +34,11 @@ class Format:
     timestamped: bool = False
 
     def logged(self, value: bytes | None) -> bytes | None:
-        """What the changelog record of a stored value holds."""
+        """Return the changelog record's value for a stored value."""
         return value[8:] if self.timestamped and value is not None else value
 
     def restored(self, value: bytes | None, timestamp: int) -> bytes | None:
-        """The stored value of a changelog record."""
+        """Return the stored value for a changelog record."""
         return _TIME.pack(timestamp) + value if self.timestamped and value is not None else value
 
 
@@ -49,7 +49,8 @@ SESSION = Format(suffix=_SESSION.size)
 
 
 KEY_VALUE, OF_TABLE = "key-value", "key-value with times"
-"""What a manifest calls both, and what a folder calls those of tables and aggregates that are named."""
+"""A manifest calls both kinds the first; a folder's metadata calls named stores of tables and aggregates the
+second."""
 
 LAYOUTS = {
     KEY_VALUE: PLAIN,
@@ -65,12 +66,12 @@ LAYOUTS = {
 
 
 def with_time(value: bytes, timestamp: int) -> bytes:
-    """The stored value of a timestamped row."""
+    """Return the stored value of a timestamped row."""
     return _TIME.pack(checked_time(timestamp)) + value
 
 
 def time_of(stored: bytes) -> int:
-    """The time in a timestamped row."""
+    """Return the time in a timestamped row."""
     return int(_TIME.unpack_from(stored)[0])
 
 
@@ -79,7 +80,7 @@ def window_suffix(start: int, sequence: int = 0) -> bytes:
 
 
 def window_start(key: bytes) -> int:
-    """The start of the window that a row's key names."""
+    """Return the window start in a row's key."""
     return int(_WINDOW.unpack_from(key, len(key) - _WINDOW.size)[0])
 
 
@@ -88,7 +89,7 @@ def session_suffix(end: int, start: int) -> bytes:
 
 
 def session_times(key: bytes) -> tuple[int, int]:
-    """End and start of the session that a row's key names."""
+    """Return the session's end and start in a row's key."""
     end, start = _SESSION.unpack_from(key, len(key) - _SESSION.size)
     return int(end), int(start)
 
@@ -101,11 +102,11 @@ def end_times(kind: str, window_size: int) -> Callable[[bytes], int]:
 
 
 def checked_time(timestamp: int) -> int:
-    """The time itself, if a store can keep it."""
+    """Return the time; raise StateError if a store cannot hold it."""
     if not 0 <= timestamp <= LATEST_TIMESTAMP:
         raise StateError(
             "bad-timestamp",
-            f"{timestamp} is no time that a store can keep",
+            f"a store cannot hold the time {timestamp}",
             "use milliseconds since 1970, up to the year 9999",
         )
     return timestamp

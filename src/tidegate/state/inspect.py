@@ -1,7 +1,7 @@
-"""Looking at state from outside: what lies on this host, and whether it is what the log says.
+"""Inspect the state on this host from outside, and compare it with the log.
 
-Reads what is committed to disk, beside a task that may be running. The task itself may be some seconds
-ahead of that.
+Reads what is committed to disk, while the task may be running. The task itself may be some seconds ahead of
+that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key on which a store and the fold of its changelog disagree; None: not there."""
+    """A key whose value differs between a store and the fold of its changelog; None: no row."""
 
     key: bytes
     store: bytes | None
@@ -41,7 +41,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found: how many rows both have, and where they differ."""
+    """The result of a check: the number of rows, and the keys that differ."""
 
     task: str
     store: str
@@ -54,8 +54,8 @@ class Checked:
 def find_folders(
     state_dir: Path, app: str | None = None, unreadable: list[StateError] | None = None
 ) -> list[Found]:
-    """The newest folder of every task below the state folder, sorted by task. One that cannot be read is an
-    error, or goes to `unreadable` by its name."""
+    """Return the newest folder of every task below the state folder, sorted by task. A folder that cannot be
+    read raises an error, or is added to `unreadable` if that is passed."""
     found = []
     for home in homes_below(state_dir, app):
         try:
@@ -69,19 +69,19 @@ def find_folders(
 
 
 def homes_below(state_dir: Path, app: str | None = None) -> list[Path]:
-    """The homes of all tasks below the state folder, sorted."""
+    """Return the homes of all tasks below the state folder, sorted."""
     found = state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")
     return sorted({data.parent.parent for data in found if data.parent.name.isdigit()})
 
 
 def newest_folder(home: Path) -> Path:
-    """The folder that a task would take. The home must have one."""
+    """Return the folder that a task would take. The home must have one."""
     numbered = (data.parent for data in home.glob("*/data.mdb") if data.parent.name.isdigit())
     return max(numbered, key=lambda path: int(path.name))
 
 
 def find_newest(home: Path) -> Found | None:
-    """What the newest folder of a task holds; None if nothing was committed there yet."""
+    """Return the newest folder of a task; None if nothing was committed there yet."""
     newest = newest_folder(home)
     with opened(newest) as environment:
         metadata = environment.metadata()
@@ -92,7 +92,7 @@ def find_newest(home: Path) -> Found | None:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[ReadOnlyEnvironment]:
-    """What is committed in a folder, as of now."""
+    """Open the committed contents of a folder, read-only."""
     environment = ReadOnlyEnvironment(folder)
     try:
         yield environment
@@ -101,18 +101,18 @@ def opened(folder: Path) -> Iterator[ReadOnlyEnvironment]:
 
 
 def rows_of(environment: ReadOnlyEnvironment, metadata: Metadata, store: str) -> LmdbStore:
-    """The rows of one store."""
+    """Return the rows of one store; raise StateError `no-such-store`."""
     facts = metadata.stores.get(store)
     if facts is None or not environment.has(store):
         known = ", ".join(sorted(metadata.stores)) or "none"
         raise StateError(
-            "no-such-store", f"{metadata.task} has no store {store!r} on disk", f"stores there are: {known}"
+            "no-such-store", f"{metadata.task} has no store {store!r} on disk", f"use one of: {known}"
         )
     return LmdbStore(environment, store, LAYOUTS[facts.kind].suffix)
 
 
 def stores_on_disk(found: Found) -> list[str]:
-    """Stores that can be compared with their changelogs: those in memory and users' own lie elsewhere."""
+    """Return the stores that can be compared with their changelogs: not those in memory or users' own."""
     with opened(found.folder) as environment:
         return [
             name
@@ -124,17 +124,21 @@ def stores_on_disk(found: Found) -> list[str]:
 def check(log: Log, found: Found, store: str) -> Checked:
     """Compare a store with the fold of its changelog.
 
-    The rows on disk are the fold at their own offset. What came since is read from the log and put on top;
-    then both sides stand at the same end, whatever compaction did in between.
+    The rows on disk are the fold at their own offset. Later records are read from the log and applied; then
+    both sides are at the same end offset, whatever compaction removed in between.
     """
     facts = found.metadata.stores[store]
     if facts.changelog is None:
-        raise StateError("no-changelog", f"store {store!r} has no changelog to compare with", "")
+        raise StateError(
+            "no-changelog", f"store {store!r} has no changelog to compare with", "check another store"
+        )
     layout = LAYOUTS[facts.kind]
     with opened(found.folder) as environment:
         metadata = environment.metadata()
         if metadata is None or store not in metadata.offsets:
-            raise StateError("no-such-store", f"store {store!r} is not on disk yet", "try again in a moment")
+            raise StateError(
+                "no-such-store", f"store {store!r} is not on disk yet", "try again in a few seconds"
+            )
         rows = dict(rows_of(environment, metadata, store).scan(None, None))
         offset = metadata.offsets[store]
     partition = TopicPartition(facts.changelog, found.metadata.task.partition)

@@ -1,10 +1,10 @@
-"""Timers of keys: one time per key, found by key and by time.
+"""Key timers: one timer per key, found by key and by time.
 
     "k" + key               the time
     "t" + time (8) + key    the time
 
-Both rows lie in one plain store, so a timer is logged, restored, taken back and committed like any other row,
-and those that are due are a short range from the front: the bytes of numbers sort as the numbers do.
+Both rows are in one plain store, so a timer is logged, restored, undone and committed like any other row, and
+due timers are a short range at the start of the second kind: encoded numbers sort like the numbers.
 """
 
 from __future__ import annotations
@@ -23,56 +23,58 @@ from tidegate.state.store_time import StoreTime
 K = TypeVar("K")
 
 DUE_AT_ONCE = 1000
-_BY_KEY, _BY_TIME, _BEHIND_KEYS = b"k", b"t", b"l"
+_BY_KEY, _BY_TIME, _AFTER_KEYS = b"k", b"t", b"l"
 
 _encode, _decode = PLAIN[int].encode, PLAIN[int].decode
 
-Place = tuple[int, bytes]
-"""A time and the bytes of a key: timers come in this order."""
+TimerEntry = tuple[int, bytes]
+"""A time and the bytes of a key: timers fire in this order."""
 
 
 class KeyTimers(Generic[K]):
-    """At most one timer per key. When the store's clock has reached it, the step that declares the store is
-    called once, `on_timer(key, at, ctx)`; the timer is gone then, in one unit with what the call does."""
+    """At most one timer per key. When the store's clock reaches it, the step that declares the store is
+    called once, `on_timer(key, at, ctx)`; the timer is removed in the same transaction as the effects of the
+    call."""
 
-    def __init__(self, name: str, rows: CachedStore, key: Serde[K], moment: StoreTime) -> None:
+    def __init__(self, name: str, rows: CachedStore, key: Serde[K], store_time: StoreTime) -> None:
         self.name = name
-        self.soonest: Place = (0, b"")
-        """No timer lies before this. As long as the clock has not come here there is nothing to look for."""
+        self.soonest: TimerEntry = (0, b"")
+        """No timer is before this: until the clock reaches it, no timer is due."""
         self._rows = rows
         self._key = key
-        self._moment = moment
+        self._store_time = store_time
 
     def set(self, key: K, at_ms: int) -> None:
-        """Call for this key at this time, and not at one set before. A time that is past is due at once."""
+        """Set the key's timer to this time, instead of an earlier setting. A past time is due at once."""
         data, time = self._key.encode(key), _encode(checked_time(at_ms))
         self._forget(data)
-        self._rows.put(_BY_KEY + data, time, self._moment.timestamp)
-        self._rows.put(_BY_TIME + time + data, time, self._moment.timestamp)
+        self._rows.put(_BY_KEY + data, time, self._store_time.timestamp)
+        self._rows.put(_BY_TIME + time + data, time, self._store_time.timestamp)
         self.soonest = min(self.soonest, (at_ms, data))
 
     def cancel(self, key: K) -> None:
-        """Do not call for this key; fine if nothing is set."""
+        """Remove the key's timer, if it has one."""
         self._forget(self._key.encode(key))
 
     def get(self, key: K) -> int | None:
-        """The time that is set for a key, or None."""
+        """Return the time of a key's timer, or None."""
         time = self._rows.get(_BY_KEY + self._key.encode(key))
         return None if time is None else _decode(time)
 
     def all(self) -> Iterator[tuple[K, int]]:
-        """All timers by key. Rows of a scan must be read before the store is written again."""
-        for row, time in self._rows.scan((_BY_KEY, b""), (_BEHIND_KEYS, b"")):
+        """Yield all timers, by key. Read all rows before the store is written again."""
+        for row, time in self._rows.scan((_BY_KEY, b""), (_AFTER_KEYS, b"")):
             yield self._key.decode(row[1:]), _decode(time)
 
     def due(self, now_ms: int, limit: int = DUE_AT_ONCE) -> list[tuple[K, int]]:
-        """The first timers that are set for `now_ms` or before, by time and key."""
+        """Return the first timers with a time of `now_ms` or before, by time and key."""
         return [(self._key.decode(data), at) for at, data in self._between((0, b""), now_ms, limit)]
 
-    # --- what the task asks ---------------------------------------------------------------------------
+    # --- used by the task -----------------------------------------------------------------------------
 
-    def next_due(self, now_ms: int, limit: int) -> list[Place]:
-        """The first due timers. `soonest` moves behind them: who does not take them all moves it back."""
+    def next_due(self, now_ms: int, limit: int) -> list[TimerEntry]:
+        """Return the first due timers. `soonest` moves after them: a caller that does not take them all moves
+        it back."""
         if self.soonest[0] > now_ms:
             return []
         found = self._between(self.soonest, now_ms, limit)
@@ -83,9 +85,9 @@ class KeyTimers(Generic[K]):
             self.soonest = (now_ms + 1, b"")
         return found
 
-    def take(self, place: Place) -> K | None:
-        """Take a timer out; its key, or None if meanwhile it was cancelled or set to another time."""
-        at, data = place
+    def take(self, entry: TimerEntry) -> K | None:
+        """Remove a timer and return its key; None if it was cancelled or set to another time since."""
+        at, data = entry
         time = self._rows.get(_BY_KEY + data)
         if time is None or _decode(time) != at:
             if self._rows.get(_BY_TIME + _encode(at) + data) is not None:
@@ -97,10 +99,10 @@ class KeyTimers(Generic[K]):
     def _forget(self, data: bytes) -> None:
         time = self._rows.get(_BY_KEY + data)
         if time is not None:
-            self._rows.put(_BY_KEY + data, None, self._moment.timestamp)
-            self._rows.put(_BY_TIME + time + data, None, self._moment.timestamp)
+            self._rows.put(_BY_KEY + data, None, self._store_time.timestamp)
+            self._rows.put(_BY_TIME + time + data, None, self._store_time.timestamp)
 
-    def _between(self, start: Place, now_ms: int, limit: int) -> list[Place]:
+    def _between(self, start: TimerEntry, now_ms: int, limit: int) -> list[TimerEntry]:
         if now_ms < start[0]:
             return []
         rows = self._rows.scan(_bound(*start), _bound(now_ms + 1, b""))

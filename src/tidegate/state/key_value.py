@@ -9,7 +9,7 @@ from tidegate.errors import StateError
 from tidegate.serde import Serde
 from tidegate.state.cached import CachedStore
 from tidegate.state.formats import time_of, with_time
-from tidegate.state.keys import Bound, behind_prefix
+from tidegate.state.keys import Bound, after_prefix
 from tidegate.state.store_time import StoreTime
 
 K = TypeVar("K")
@@ -17,16 +17,16 @@ V = TypeVar("V")
 
 
 class KeyValueStore(Generic[K, V]):
-    """One value per key, in the order of the keys' bytes; for numbers and text that is their own order."""
+    """One value per key, sorted by the keys' bytes; for numbers and text that is their natural order."""
 
     def __init__(
-        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: StoreTime
+        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], store_time: StoreTime
     ) -> None:
         self.name = name
         self._rows = rows
         self._key = key
         self._value = value
-        self._moment = moment
+        self._store_time = store_time
         self._encode_key, self._encode, self._decode = key.encode, value.encode, value.decode
         self._get, self._put = rows.get, rows.put
 
@@ -36,19 +36,19 @@ class KeyValueStore(Generic[K, V]):
         return self._rows
 
     def get(self, key: K) -> V | None:
-        """The value, or None."""
+        """Return the key's value, or None."""
         data = self._get(self._encode_key(key))
         return None if data is None else self._decode(data)
 
     def get_many(self, keys: Sequence[K]) -> list[V | None]:
-        """The values of many keys at once, in their order."""
+        """Return the values of many keys at once, in their order."""
         found = self._rows.get_many([self._key.encode(key) for key in keys])
         return [None if data is None else self._value.decode(data) for data in found]
 
     def put(self, key: K, value: V | None) -> None:
-        """Set the value; None deletes."""
+        """Set the key's value; None deletes the row."""
         data = None if value is None else self._encode(value)
-        self._put(self._encode_key(key), data, self._moment.timestamp)
+        self._put(self._encode_key(key), data, self._store_time.timestamp)
 
     def put_many(self, rows: Mapping[K, V | None]) -> None:
         """Set many values at once."""
@@ -56,16 +56,16 @@ class KeyValueStore(Generic[K, V]):
             self.put(key, value)
 
     def delete(self, key: K) -> V | None:
-        """Delete the row; what it was, or None."""
+        """Delete the row and return its value, or None."""
         data = self._key.encode(key)
         found = self._rows.get(data)
         if found is None:
             return None
-        self._rows.put(data, None, self._moment.timestamp)
+        self._rows.put(data, None, self._store_time.timestamp)
         return self._value.decode(found)
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
-        """All rows. Rows of a scan must be read before the store is written again."""
+        """Yield all rows. Read all rows before the store is written again."""
         return self._scan(None, None, reverse=reverse)
 
     def range(
@@ -86,16 +86,16 @@ class KeyValueStore(Generic[K, V]):
 
 
 def prefix_bounds(store: str, serde: Serde[K], prefix: K) -> tuple[Bound, Bound | None]:
-    """The bounds of all keys that start with a prefix."""
+    """Return the bounds of all keys that start with a prefix."""
     if not isinstance(prefix, str | bytes):
         raise StateError(
             "no-prefix",
-            f"keys of store {store!r} are no text or bytes, so they have no prefix",
-            "use range",
+            f"keys of store {store!r} are not text or bytes, so they have no prefix",
+            "use range() instead",
         )
     data = serde.encode(prefix)
-    behind = behind_prefix(data)
-    return (data, b""), None if behind is None else (behind, b"")
+    after = after_prefix(data)
+    return (data, b""), None if after is None else (after, b"")
 
 
 class Stamped(NamedTuple, Generic[V]):
@@ -109,13 +109,13 @@ class TimestampedStore(Generic[K, V]):
     """One value with its time per key. In the changelog the time is that of the record."""
 
     def __init__(
-        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], moment: StoreTime
+        self, name: str, rows: CachedStore, key: Serde[K], value: Serde[V], store_time: StoreTime
     ) -> None:
         self.name = name
         self._rows = rows
         self._key = key
         self._value = value
-        self._moment = moment
+        self._store_time = store_time
 
     @property
     def rows(self) -> CachedStore:
@@ -127,8 +127,8 @@ class TimestampedStore(Generic[K, V]):
         return None if data is None else self._stamped(data)
 
     def put(self, key: K, value: V | None, timestamp: int | None = None) -> None:
-        """Set the value at a time, that of the record in work without one; None deletes."""
-        at = self._moment.timestamp if timestamp is None else timestamp
+        """Set the value and its time (default: that of the current record); None deletes the row."""
+        at = self._store_time.timestamp if timestamp is None else timestamp
         data = None if value is None else with_time(self._value.encode(value), at)
         self._rows.put(self._key.encode(key), data, at)
 

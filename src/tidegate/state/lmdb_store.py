@@ -1,7 +1,7 @@
-"""Rows in one LMDB database of a task's environment.
+"""A store's rows in one LMDB database of the task's environment.
 
-LMDB has no checksums. Each value is followed by one over its place and its bytes, so that a damaged row is
-an error and never another value.
+LMDB has no checksums. Each value is followed by a checksum over its key and its bytes, so that a damaged row
+causes an error and never returns another value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class Transaction(Protocol):
-    """What a store needs of its environment."""
+    """What a store needs from its environment."""
 
     @property
     def folder(self) -> Path: ...
@@ -50,12 +50,12 @@ class Transaction(Protocol):
     def touched(self, size: int) -> None: ...
 
     def damaged(self) -> str:
-        """A row is damaged: remember that, and return what a person can do."""
+        """Record that a row is damaged, and return the hint for the error."""
         ...
 
 
 class LmdbStore:
-    """A bytes store on LMDB. With `end_of` a second database keeps the rows by their end time."""
+    """A bytes store on LMDB. With `end_of` a second database indexes the rows by their end time."""
 
     def __init__(
         self, environment: Transaction, name: str, suffix: int = 0, end_of: EndOf | None = None
@@ -63,7 +63,7 @@ class LmdbStore:
         self._environment = environment
         self._name = name
         self._suffix = suffix
-        self._stored = _places(suffix)
+        self._stored = _encoder(suffix)
         self._longest_short = LONG_FROM + len(TERMINATOR) + suffix
         self._end_of = end_of
         self._database = environment.database(name)
@@ -98,7 +98,7 @@ class LmdbStore:
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        for group, rows in groupby(self._walk(lower, upper, reverse=reverse), key=_group):
+        for group, rows in groupby(self._stored_rows(lower, upper, reverse=reverse), key=_group):
             if group is None:
                 for stored, sealed in rows:
                     parts = split_stored(stored)
@@ -137,77 +137,77 @@ class LmdbStore:
         self._environment.touched(0)
 
     def ended(self, before: int, limit: int) -> list[bytes]:
-        """Keys of rows whose end lies before a time, earliest first, at most `limit`."""
-        assert self._end_of is not None  # noqa: S101 - asked of windows and sessions only
+        """Return keys of rows that end before a time, earliest first, at most `limit`."""
+        assert self._end_of is not None  # noqa: S101 - only called for windows and sessions
         found: list[bytes] = []
         try:
             cursor = self._environment.txn.cursor(db=self._ends)
             for at, key in cursor.iternext() if cursor.first() else ():
                 if int.from_bytes(at[:8], "big") >= before or len(found) >= limit:
                     break
-                if len(key) < self._suffix or at != self._place_by_end(key):
+                if len(key) < self._suffix or at != self._end_key(key):
                     raise self._damaged()
                 found.append(key)
         except lmdb.Error as error:
             raise self._unreadable(error) from error
-        except (OverflowError, struct.error) as error:  # a key of garbage has an end that no row can have
+        except (OverflowError, struct.error) as error:  # a damaged key has an impossible end time
             raise self._damaged() from error
         return found
 
     def damaged(self, what: str) -> StateError:
-        """The error for rows that do not fit together. The folder is marked: it is rebuilt from the log."""
+        """Return the error for inconsistent rows, and mark the folder to be rebuilt from the log."""
         return StateError("corrupt-state", what, self._environment.damaged())
 
-    def _place_by_end(self, key: bytes) -> bytes:
-        assert self._end_of is not None  # noqa: S101 - asked of windows and sessions only
+    def _end_key(self, key: bytes) -> bytes:
+        assert self._end_of is not None  # noqa: S101 - only called for windows and sessions
         return self._end_of(key).to_bytes(8, "big") + self._stored(key)
 
     def _index(self, rows: dict[bytes, bytes | None]) -> None:
         txn = self._environment.txn
         for key, value in rows.items():
-            at = self._place_by_end(key)
+            at = self._end_key(key)
             if value is None:
                 txn.delete(at, db=self._ends)
             else:
                 txn.put(at, key, db=self._ends)
 
-    def _walk(
+    def _stored_rows(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Stored rows whose place lies within the bounds; of a long key's group perhaps a few too many."""
+        """Yield stored rows within the bounds, and perhaps a few more of a group of long keys."""
         try:
-            yield from self._walked(lower, upper, reverse=reverse)
+            yield from self._iterate(lower, upper, reverse=reverse)
         except lmdb.Error as error:
             raise self._unreadable(error) from error
 
-    def _walked(
+    def _iterate(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
         turn = self._environment.turn
         first = first_from(lower) if lower is not None else b"\x00"
-        behind = last_below(upper) if upper is not None else None
+        stop = last_below(upper) if upper is not None else None
         cursor = self._environment.txn.cursor(db=self._database)
         if reverse:
-            at_all = cursor.set_range(behind) if behind is not None else False
-            there = cursor.prev() if at_all else cursor.last()
-            rows = cursor.iterprev() if there else iter(())
+            found = cursor.set_range(stop) if stop is not None else False
+            any_row = cursor.prev() if found else cursor.last()
+            rows = cursor.iterprev() if any_row else iter(())
         else:
             rows = cursor.iternext() if cursor.set_range(first) else iter(())
         for stored, value in rows:
-            if (stored < first) if reverse else (behind is not None and stored >= behind):
+            if (stored < first) if reverse else (stop is not None and stored >= stop):
                 return
             yield stored, value
             if self._environment.turn != turn:
                 raise StateError(
                     "scan-ended",
-                    f"a scan of store {self._name!r} went on after a commit",
-                    "finish scans at once",
+                    f"a scan of store {self._name!r} was continued after a commit",
+                    "read all rows of a scan before the next record",
                 )
 
     def _sorted(
         self, rows: list[tuple[bytes, bytes]], lower: Bound | None, upper: Bound | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of one group of long keys, in the order of the full keys."""
+        """Yield the rows of one group of long keys, sorted by the full keys."""
         found = []
         for stored, sealed in rows:
             key, value = _unpack(self._unsealed(stored, sealed))
@@ -238,15 +238,16 @@ class LmdbStore:
         return self.damaged(f"a row of store {self._name!r} does not match its checksum")
 
     def _unreadable(self, error: lmdb.Error) -> StateError:
-        """LMDB's error as ours: no record is at fault, so none may be skipped for it."""
-        ours = translated(error, self._environment.folder)
-        if ours.code == "corrupt-state":
-            ours.hint = self._environment.damaged()
-        return ours
+        """Translate LMDB's error into a StateError: no record caused it, so none may be skipped for it."""
+        state_error = translated(error, self._environment.folder)
+        if state_error.code == "corrupt-state":
+            state_error.hint = self._environment.damaged()
+        return state_error
 
 
-def _places(suffix: int) -> Callable[[bytes], bytes]:
-    """From a key with its suffix to its place; asked for each row, so plain keys go the shortest way."""
+def _encoder(suffix: int) -> Callable[[bytes], bytes]:
+    """Return the function from a key with its suffix to its LMDB key; it runs for each row, so keys without a
+    suffix have a fast path."""
 
     def plain(key: bytes) -> bytes:
         return key + TERMINATOR if len(key) <= LONG_FROM and b"\x00" not in key else stored_key(key, b"")
@@ -259,7 +260,8 @@ def _places(suffix: int) -> Callable[[bytes], bytes]:
 
 
 def ends_database(name: str) -> str:
-    """The database that keeps a store's rows by end time. No store can have this name."""
+    """Return the name of the database that indexes a store's rows by end time. No store can have this
+    name."""
     return f"{name}:ends"
 
 

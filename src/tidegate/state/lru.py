@@ -1,7 +1,7 @@
-"""A bounded store: the key that was not used for longest goes when there are too many.
+"""A bounded store: above its capacity, the least recently used key is evicted.
 
-An eviction is a delete like any other: it is logged, so a restored store holds what the evicting one held.
-Reads count as use but are not logged: after a restore keys stand in the order of their last write.
+An eviction is a delete like any other: it is logged, so a restored store holds the same keys. Reads count as
+use but are not logged: after a restore, keys are ordered by their last write.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class LruStore(CachedStore):
         self._used = None
 
     def _write(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        """Changes stand in the order of their last write: a restore learns it from the changelog."""
+        """Write, and keep the changes in the order of their last write: a restore reads the order from the
+        changelog."""
         if self._undo is not None:
             self._written_before.append((key, self._written.get(key)))
         super().put(key, value, timestamp)
@@ -70,7 +71,7 @@ class LruStore(CachedStore):
         self._written[key] = self._writes
 
     def _recent(self) -> OrderedDict[bytes, None]:
-        """Keys in the order of their use; after an opening or a taken-back record, of their last write."""
+        """Return keys in the order of their use; after opening or an undone record, of their last write."""
         if self._used is None:
             self._used = OrderedDict.fromkeys(self._memory.by_last_write())
             for key, change in self.changes().items():

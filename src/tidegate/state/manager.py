@@ -1,11 +1,11 @@
-"""The state of one stream task: the single place that knows its stores, partitions and offsets.
+"""The state of one stream task: its stores, their changelog partitions and offsets, in one object.
 
     registered ── Restore.open ──> restoring ── Restore.turn ... done ──> running
                                        │                                    │
                                        └──────────── close, drop ───────────┴──> closed
 
-`close` keeps what is committed in the log; `drop` (after any abort, fence or failure) forgets everything
-that is not committed to disk. A closed manager is not opened again: make a new one.
+`close` persists what is committed in the log; `drop` (after any abort, fence or failure) discards everything
+that is not committed to disk. A closed manager cannot be opened again: create a new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate.log.reads import nothing_between
 from tidegate.state.builder import BuiltStore, StoreBuilder
 from tidegate.state.changelog import to_records
 from tidegate.state.checkpoint import CHECKPOINT, Checkpoint, CheckpointFile
-from tidegate.state.crash_count import CALM_SECONDS, forget_starts
+from tidegate.state.crash_count import CALM_SECONDS, clear_starts
 from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
 from tidegate.state.protocol import RawRow, Token
@@ -49,7 +49,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose state it is. `epoch` and `attempt` are those of the slot that runs the task."""
+    """The owner of the state. `epoch` and `attempt` are those of the slot that runs the task."""
 
     app: str
     task: TaskId
@@ -67,20 +67,20 @@ class Limits:
     idle_seconds: float = 3600.0
     expire_per_commit: int = 1000
     max_map_bytes: int = 1 << 40
-    gathered_bytes: int = 4 << 20
-    """How much of a changelog a restore applies at once, about: of each key the last word."""
+    replay_buffer_bytes: int = 4 << 20
+    """About how many bytes of a changelog, folded to the newest value per key, a restore applies at once."""
     sync: bool = True
 
 
 class StateManager:
-    """Stores of one stream task, on one host, for one life."""
+    """The stores of one stream task on one host, from one opening to its close."""
 
     def __init__(self, owner: Owner, home: Path, clock: Clock, limits: Limits | None = None) -> None:
         self.owner = owner
         self.home = home
         self.clock = clock
         self.limits = limits or Limits()
-        self.moment = StoreTime()
+        self.store_time = StoreTime()
         self.status = Status.REGISTERED
         self.offsets: dict[str, int] = {}
         self.topics: dict[str, str] = {}
@@ -98,12 +98,14 @@ class StateManager:
     # --- registration ---------------------------------------------------------------------------------
 
     def register(self, builder: StoreBuilder[Any], changelog: str | None) -> None:
-        """A store of this task, and the topic of its changelog; its partition is the task's."""
+        """Add a store of this task, and its changelog topic; the changelog partition is the task's."""
         if builder.name in self._builders:
-            raise ConfigError("duplicate-store", f"there are two stores {builder.name!r}", "rename one")
+            raise ConfigError("duplicate-store", f"two stores are named {builder.name!r}", "rename one")
         if (changelog is not None) != builder.changelog:
             raise ConfigError(
-                "bad-store", f"store {builder.name!r}: changelog on or off?", "this is a bug: report it"
+                "bad-store",
+                f"store {builder.name!r} has a changelog topic, but is declared without one, or vice versa",
+                "this is a bug: report it",
             )
         self._builders[builder.name] = builder
         if changelog is not None:
@@ -113,29 +115,30 @@ class StateManager:
         return list(self._builders.values())
 
     def changelogs(self) -> dict[str, TopicPartition]:
-        """The changelog partition of each store that has one."""
+        """Return the changelog partition of each store that has one."""
         return dict(self._partitions)
 
     # --- used by Restore ------------------------------------------------------------------------------
 
     def attach(self, folder: TaskFolder, environment: Environment) -> None:
-        """The folder and environment to work in; the stores are built on them."""
+        """Set the folder and environment to work in, and build the stores on them."""
         self._folder, self._environment = folder, environment
         self._calm_at = time.monotonic() + CALM_SECONDS
         self._built = {
-            name: builder.build(environment, self.moment) for name, builder in self._builders.items()
+            name: builder.build(environment, self.store_time) for name, builder in self._builders.items()
         }
         self.status = Status.RESTORING
 
     def limit_rows(self, store: str, largest_record: int) -> None:
-        """No row may be larger than its changelog takes: it would fail every commit from then on."""
+        """Limit rows to what the store's changelog accepts: a larger one would fail every commit from then
+        on."""
         self._built[store].cached.largest = largest_record - RECORD_OVERHEAD
 
     def inner(self, store: str) -> Any:
         return self._built[store].inner
 
     def running(self, position: Position) -> None:
-        """Everything is restored up to this position."""
+        """Mark the stores as restored up to this position."""
         self.position = position
         self.status = Status.RUNNING
 
@@ -154,19 +157,21 @@ class StateManager:
     # --- while running --------------------------------------------------------------------------------
 
     def store(self, builder: StoreBuilder[S]) -> S:
-        """The typed store of a builder."""
+        """Return the typed store of a builder."""
         if self.status is not Status.RUNNING:
             raise StateError("not-open", f"store {builder.name!r} is {self.status.value}", "restore it first")
         if self._builders.get(builder.name) != builder:
             raise ConfigError(
-                "no-such-store", f"store {builder.name!r} is not one of the task's", "declare it"
+                "no-such-store",
+                f"store {builder.name!r} is not declared for this task",
+                "declare it with the step that uses it",
             )
         typed: S = self._built[builder.name].typed
         return typed
 
     def log_change(self, store: str, key: bytes, value: bytes | None) -> None:
-        """Change a row of a store by its bytes: what users' own stores call."""
-        self._built[store].cached.put(key, value, self.moment.timestamp)
+        """Change a row of a store by its bytes; called by users' own stores."""
+        self._built[store].cached.put(key, value, self.store_time.timestamp)
 
     def begin_record(self) -> None:
         for built in self._built.values():
@@ -177,7 +182,7 @@ class StateManager:
             built.cached.end_record()
 
     def take_back(self) -> None:
-        """The record in work failed: nothing of it stays in any store."""
+        """Undo the changes of the current record, which failed, in all stores."""
         for built in self._built.values():
             built.cached.take_back()
 
@@ -187,16 +192,16 @@ class StateManager:
     # --- commit, steps 3, 6 and 7 ---------------------------------------------------------------------
 
     def expire(self) -> None:
-        """Tombstone some rows of windows and sessions that are gone."""
+        """Tombstone some rows of expired windows and sessions."""
         for built in self._built.values():
-            built.expire(self.moment.stream_time, self.limits.expire_per_commit)
+            built.expire(self.store_time.stream_time, self.limits.expire_per_commit)
 
     def changed(self) -> bool:
         """Whether any store was written since the last commit."""
         return any(built.cached.changes() for built in self._built.values())
 
     def change_records(self) -> dict[TopicPartition, pa.RecordBatch]:
-        """Step 3: the changelog records of this commit interval."""
+        """Step 3: return the changelog records of this commit interval."""
         return {
             self._partitions[name]: to_records(built.cached.changes(), built.builder.layout)
             for name, built in self._built.items()
@@ -204,14 +209,14 @@ class StateManager:
         }
 
     def next_offsets(self, flushed: Mapping[TopicPartition, Offset]) -> dict[str, int]:
-        """The changelog offsets for the position: as flushed, else as they were."""
+        """Return the changelog offsets for the position: as flushed, else unchanged."""
         return {
             name: int(flushed.get(partition, Offset(self.offsets[name])))
             for name, partition in self._partitions.items()
         }
 
     def apply(self, position: Position, committed_at: int) -> None:
-        """Step 6: the changes, now committed in the log, become rows."""
+        """Step 6: apply the changes, now committed in the log, to the stores."""
         if self.environment.needs_room(self.pending_bytes()):
             self.persist_now()
             self.environment.grow(self.pending_bytes())
@@ -227,14 +232,15 @@ class StateManager:
         self.position = position
 
     def token(self, store: str, position: Position) -> Token:
-        """How new the changes are. Without a changelog the source offsets, which only rise, stand for it."""
+        """Return a token that orders writes by age. Without a changelog it uses the sum of the source
+        offsets, which only rises."""
         offset = position.changelogs.get(store)
         if offset is None:
             offset = sum(sum(partitions.values()) for partitions in position.sources.values())
         return Token(self.owner.epoch, self.owner.attempt, offset)
 
     def persist(self, log: Log) -> bool:
-        """Step 7: commit the rows to disk if it is time. Whether it was."""
+        """Step 7: commit the rows to disk if that is due. Return whether it was."""
         waited = time.monotonic() - self._persisted
         applied = self.unsaved_bytes()
         due = self.limits.commit_seconds if applied else self.limits.idle_seconds
@@ -246,7 +252,8 @@ class StateManager:
         return True
 
     def _note_current(self, log: Log) -> None:
-        """A quiet store must not look like one that slept. It asks the log: a zombie would not know."""
+        """Update `current_at` of a store without changes, so that it does not count as idle. The log is
+        consulted, because a zombie's own view would be outdated."""
         now = self.clock.now()
         ends = log.ends(self._partitions.values(), committed=False)
         for name, partition in self._partitions.items():
@@ -254,23 +261,25 @@ class StateManager:
                 self.current_at[name] = now
 
     def unsaved_bytes(self) -> int:
-        """About how much was applied and is not sure to survive a crash."""
-        return self.environment.applied_bytes + sum(store.unflushed for store in self._own_stores().values())
+        """About how many applied bytes might not survive a crash."""
+        return self.environment.applied_bytes + sum(
+            store.unflushed for store in self._users_stores().values()
+        )
 
     def make_room(self, size: int) -> None:
-        """Commit what is replayed and enlarge the map if `size` more bytes might not fit."""
+        """Commit the replayed rows and enlarge the map if `size` more bytes might not fit."""
         if self.environment.needs_room(size):
             self.persist_now()
             self.environment.grow(size)
 
     def persist_now(self) -> None:
-        """Commit rows and offsets to disk. Users' stores first, then their offsets: a checkpoint never tells
-        of rows that are not there."""
-        own = self._own_stores()
-        for store in own.values():
+        """Commit rows and offsets to disk: users' stores first, then their offsets, so that a checkpoint
+        never covers rows that are not stored."""
+        users_stores = self._users_stores()
+        for store in users_stores.values():
             store.flush()
-        if own:
-            self.checkpoint_file().write({name: self._checkpoint(name) for name in own})
+        if users_stores:
+            self.checkpoint_file().write({name: self._checkpoint(name) for name in users_stores})
         self.environment.commit(
             Metadata(
                 app=self.owner.app,
@@ -286,7 +295,7 @@ class StateManager:
         self._persisted = time.monotonic()
         if self._calm_at is not None and self._persisted > self._calm_at:
             self._calm_at = None
-            forget_starts(self.folder)
+            clear_starts(self.folder)
 
     def _facts(self, builder: StoreBuilder[Any]) -> StoreFacts:
         partition = self._partitions.get(builder.name)
@@ -297,15 +306,15 @@ class StateManager:
         )
 
     def clear(self, store: str) -> None:
-        """Drop all rows. Of a user's store first what is known of it: the rows are gone at once, and an
-        offset that outlived them would be trusted one day."""
-        if store in self._own_stores():
+        """Delete all rows. For a user's store the checkpoint is reset first: it deletes rows at once, and a
+        checkpoint that survived them would be believed at the next opening."""
+        if store in self._users_stores():
             known = self.checkpoint_file().read()
             if known.get(store, Checkpoint(None)) != Checkpoint(None):
                 self.checkpoint_file().write({**known, store: Checkpoint(None)})
         self._built[store].inner.clear()
 
-    def _own_stores(self) -> dict[str, GuardedStore]:
+    def _users_stores(self) -> dict[str, GuardedStore]:
         return {
             name: built.inner for name, built in self._built.items() if isinstance(built.inner, GuardedStore)
         }
@@ -324,7 +333,7 @@ class StateManager:
     # --- the end --------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Commit to disk what the log has, and let go. Changes that were not committed are forgotten."""
+        """Commit to disk what the log has, and release everything. Uncommitted changes are dropped."""
         if self.status is Status.CLOSED:
             return
         try:
@@ -334,7 +343,8 @@ class StateManager:
             self.drop()
 
     def drop(self) -> None:
-        """Let go at once: nothing that is not on disk survives. Never raises for what is broken already."""
+        """Release everything at once; only what is on disk survives. Never raises because of earlier
+        failures."""
         self.status = Status.CLOSED
         for built in self._built.values():
             built.cached.forget()
@@ -346,6 +356,6 @@ class StateManager:
             self._environment.close()
             self._environment = None
         if self._folder is not None:
-            forget_starts(self._folder.path)
+            clear_starts(self._folder.path)
             self._folder.release()
             self._folder = None

@@ -1,4 +1,4 @@
-"""Rows in memory: always restored in full, so what they hold is what the changelog says."""
+"""A store's rows in memory: always restored in full from the changelog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.state.protocol import RawRow, Token
 
 
 def splitter(suffix: int) -> Callable[[bytes], Bound]:
-    """From a key with its suffix to the pair by which rows are ordered."""
+    """Return the function that splits a key and its suffix into the pair by which rows are sorted."""
 
     def split(key: bytes) -> Bound:
         cut = len(key) - suffix
@@ -21,7 +21,7 @@ def splitter(suffix: int) -> Callable[[bytes], Bound]:
 
 
 class SortedKeys:
-    """Keys kept in order from the first scan on: a store that is never scanned pays nothing."""
+    """Keys kept sorted from the first scan on: a store that is never scanned pays nothing."""
 
     def __init__(self, suffix: int) -> None:
         self._split = splitter(suffix)
@@ -29,11 +29,11 @@ class SortedKeys:
         self.sorted = False
 
     def added(self, key: bytes) -> None:
-        """A key that was not there before; only needed once `sorted`."""
+        """Insert a new key; only needed once `sorted`."""
         insort(self._order, key, key=self._split)
 
     def changed(self) -> None:
-        """Sort anew at the next scan."""
+        """Sort again at the next scan."""
         self.sorted = False
 
     def between(self, keys: Iterable[bytes], lower: Bound | None, upper: Bound | None) -> list[bytes]:
@@ -46,7 +46,7 @@ class SortedKeys:
 
 
 class MemoryStore:
-    """A bytes store in a dictionary."""
+    """A bytes store in a dict."""
 
     def __init__(self, suffix: int = 0) -> None:
         self._rows: dict[bytes, bytes] = {}
@@ -67,7 +67,9 @@ class MemoryStore:
         for key in reversed(keys) if reverse else keys:
             if self._turn != turn:
                 raise StateError(
-                    "scan-ended", "a scan of a store went on after a commit", "finish scans at once"
+                    "scan-ended",
+                    "a scan of a store was continued after a commit",
+                    "read all rows of a scan before the next record",
                 )
             yield key, self._rows[key]
 
@@ -83,5 +85,5 @@ class MemoryStore:
         self.apply([(key, None) for key in self._rows])
 
     def by_last_write(self) -> list[bytes]:
-        """All keys, the one that was written longest ago first."""
+        """Return all keys, the least recently written first."""
         return list(self._rows)

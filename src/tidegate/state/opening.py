@@ -1,11 +1,11 @@
-"""Opening a task's folder: restore step 1, and what of step 2 concerns the whole environment."""
+"""Open a task's folder: restore step 1, and the part of step 2 that concerns the whole environment."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tidegate.errors import StateError
-from tidegate.state.crash_count import reason_after_deaths
+from tidegate.state.crash_count import damage_after_crashes
 from tidegate.state.environment import (
     DAMAGED,
     Environment,
@@ -19,9 +19,9 @@ from tidegate.state.manager import StateManager
 from tidegate.state.protocol import RestoreListener
 
 
-def fill(folder: TaskFolder) -> None:
-    """Copy what a live holder in another process committed; what is damaged or cannot be copied is restored.
-    An environment that this process holds must not be opened again, so it is restored too."""
+def copy_from_holder(folder: TaskFolder) -> None:
+    """Copy what the live holder of the older folder committed. If that is damaged, cannot be copied, or is
+    held by this process (which must not open an environment twice), the stores are restored from the log."""
     if folder.held is None or is_open_here(folder.held) or any(folder.path.iterdir()):
         return
     if (folder.held / DAMAGED).exists():
@@ -33,8 +33,8 @@ def fill(folder: TaskFolder) -> None:
 def attach(
     manager: StateManager, folder: TaskFolder, listener: RestoreListener
 ) -> tuple[Metadata | None, bool]:
-    """Open the environment for the manager; what is garbled or not this task's is thrown away first. Returns
-    what the folder holds of itself, and whether it was emptied."""
+    """Open the environment for the manager; empty the folder first if it is damaged or not this task's.
+    Returns the folder's metadata, and whether it was emptied."""
     environment, metadata, reason = _opened(manager, folder.path)
     emptied = environment is None
     if environment is None:
@@ -48,8 +48,8 @@ def attach(
 
 
 def _opened(manager: StateManager, path: Path) -> tuple[Environment | None, Metadata | None, str]:
-    """The environment with what it says of itself; or none, and why it cannot be continued."""
-    reason = reason_after_deaths(path)
+    """Open the environment and return it with its metadata; or None, and why it cannot be used."""
+    reason = damage_after_crashes(path)
     if reason is not None:
         return None, None, reason
     environment: Environment | None = None
@@ -62,7 +62,7 @@ def _opened(manager: StateManager, path: Path) -> tuple[Environment | None, Meta
         if error.code not in ("corrupt-state", "bad-metadata"):
             raise
         return None, None, error.message
-    reason = _foreign(manager, metadata)
+    reason = _reason_foreign(manager, metadata)
     if reason is not None:
         environment.close()
         return None, None, reason
@@ -75,7 +75,7 @@ def _environment(manager: StateManager, path: Path) -> Environment:
     return Environment(path, databases, sync=limits.sync, max_map_bytes=limits.max_map_bytes)
 
 
-def _foreign(manager: StateManager, metadata: Metadata | None) -> str | None:
+def _reason_foreign(manager: StateManager, metadata: Metadata | None) -> str | None:
     owner = manager.owner
     if metadata is None:
         return None

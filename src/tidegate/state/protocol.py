@@ -1,4 +1,4 @@
-"""The seams between the layers of a store, and the one that users' own stores fill."""
+"""The protocols between the layers of a store, and the one that users' own stores implement."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ RawRow = tuple[bytes, bytes | None]
 
 
 class Token(NamedTuple):
-    """How new a write is. A store that several hosts can reach refuses one lower than the last it took: the
-    write of a zombie."""
+    """Orders writes by age. A store that several hosts can reach refuses a token lower than the last one that
+    it accepted: that is the write of a zombie."""
 
     epoch: int
     attempt: int
@@ -22,9 +22,9 @@ class Token(NamedTuple):
 
 
 class BytesStore(Protocol):
-    """Rows of bytes in the order of their keys: what lies at the bottom of every store.
+    """Rows of bytes, sorted by key: the bottom layer of every store.
 
-    A key carries its suffix at its end; a store gets the suffix's length when it is made, a user's own from
+    A key ends with its suffix; a store gets the suffix's length when it is created, a user's own store from
     its context. Windows and sessions have a suffix, others have none.
     """
 
@@ -35,24 +35,25 @@ class BytesStore(Protocol):
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows from `lower` to below `upper`, by key, then suffix. A scan ends at the next commit."""
+        """Yield rows from `lower` to below `upper`, by key, then suffix. A scan ends at the next commit."""
         ...
 
     def apply(self, rows: Iterable[RawRow], token: Token) -> None:
-        """Take changes that are committed in the log. The same changes may come again after a crash."""
+        """Apply changes that are committed in the log. After a crash the same changes may be applied
+        again."""
         ...
 
     def clear(self) -> None:
-        """Drop all rows."""
+        """Delete all rows."""
         ...
 
 
 class StoreContext(Protocol):
-    """What a user's own store is told and may call."""
+    """What a user's own store gets from its task."""
 
     @property
     def folder(self) -> Path:
-        """A folder of its own for this task, on this host."""
+        """The store's own folder for this task, on this host."""
         ...
 
     @property
@@ -60,18 +61,19 @@ class StoreContext(Protocol):
 
     @property
     def suffix(self) -> int:
-        """How many bytes at the end of each key are its suffix: rows are ordered by key, then suffix."""
+        """How many bytes at the end of each key are its suffix: rows are sorted by key, then suffix."""
         ...
 
     def log_change(self, key: bytes, value: bytes | None) -> None:
-        """Change a row: it goes to the changelog in the next commit, and then comes back through `apply`."""
+        """Change a row: the change is logged with the next commit, and then passed to `apply`."""
         ...
 
 
 class UserStore(BytesStore, Protocol):
-    """A store of the user's own. `apply` comes after the log's commit, `flush` now and then: what was applied
-    before a flush must survive a crash after it. Right after `open` comes an `apply` without rows: its token
-    tells a store that is shared who owns the task now. After a failure `close` may come without `open`."""
+    """A user's own store. `apply` is called after the log's commit, `flush` from time to time: what was
+    applied before a flush must survive a crash after it. Right after `open`, `apply` is called without rows:
+    its token lets a shared store refuse the task's previous owner. After a failure `close` may be called
+    without `open`."""
 
     def open(self, context: StoreContext) -> None: ...
 
@@ -81,7 +83,7 @@ class UserStore(BytesStore, Protocol):
 
 
 class RestoreListener(Protocol):
-    """Told of every restore, store by store. Offsets are those of the changelog; `end` is excluded."""
+    """Notified of every restore, store by store. Offsets are those of the changelog; `end` is exclusive."""
 
     def on_start(self, store: str, partition: int, start: int, end: int) -> None: ...
 
@@ -92,16 +94,17 @@ class RestoreListener(Protocol):
     def on_suspended(self, store: str, partition: int, total: int) -> None: ...
 
     def on_discard(self, store: str, partition: int, reason: str) -> None:
-        """What was on disk cannot be continued, and is rebuilt from the changelog."""
+        """The rows on disk cannot be used, and are rebuilt from the changelog."""
         ...
 
     def on_gap(self, store: str, partition: int, *, kept: bool) -> None:
-        """A store without changelog is not at the committed position: it is emptied, or kept as it is."""
+        """A store without changelog does not match the committed position: it is emptied, or kept as it
+        is."""
         ...
 
 
 class QuietListener:
-    """Says nothing."""
+    """Ignores all notifications."""
 
     def on_start(self, store: str, partition: int, start: int, end: int) -> None: ...
 

@@ -1,10 +1,10 @@
-"""Rebuilding the damaged folder of a task from the log, whether its app runs or not.
+"""Rebuild the damaged folder of a task from the log, whether its app runs or not.
 
-1 mark the folder: from here on nobody continues it, over a crash too; 2 if a live task holds it, leave it:
-its slot sees the mark within a second and rebuilds the folder itself; 3 else restore the task as any slot
-would, up to the committed position; 4 commit, without the position: a store that has no changelog is empty
-now, and the task must notice that at its next start. What cannot be restored without the app's code is only
-discarded, and restored when the app starts.
+1 mark the folder, durably: from here on no task uses its rows; 2 if a live task holds it, leave it: its slot
+notices the mark within a second and rebuilds the folder itself; 3 else restore the task as any slot would, up
+to the committed position; 4 commit, without the position: a store that has no changelog is empty now, and the
+task must notice that at its next start. What cannot be restored without the app's code is only discarded, and
+restored when the app starts.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tidegate.state.restore import Restore
 
 
 class Outcome(StrEnum):
-    """What became of a damaged folder."""
+    """What was done about a damaged folder. REQUESTED: the task that holds it was asked to rebuild it."""
 
     REBUILT = "rebuilt"
     DISCARDED = "discarded"
-    ASKED = "asked"
+    REQUESTED = "asked"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """One task after the attempt to repair it."""
+    """The result of repairing one task's folder."""
 
     outcome: Outcome
     message: str
@@ -48,7 +48,7 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A folder to repair. `stores` is what is known of the task's stores; None if nothing is."""
+    """A folder to repair. `stores` describes the task's stores; None if they are unknown."""
 
     app: str
     task: TaskId
@@ -56,31 +56,32 @@ class Damaged:
     stores: dict[str, StoreFacts] | None
 
 
-def repair(log: Log, clock: Clock, damaged: Damaged, asked_seconds: float) -> Repaired:
-    """The steps above; a live task gets `asked_seconds` for its part. What tidegate or the system raises is
-    the outcome."""
+def repair(log: Log, clock: Clock, damaged: Damaged, wait_seconds: float) -> Repaired:
+    """Run the steps above; wait up to `wait_seconds` for a live task to do its part. Errors of tidegate and
+    the system become the outcome FAILED."""
     try:
         reach("repair.1")
         mark_damaged(damaged.folder)
         reach("repair.2")
         held = take_unheld(damaged.folder)
         if held is None:
-            return _ask(damaged.folder, asked_seconds)
+            return _wait_for_holder(damaged.folder, wait_seconds)
         held.release()
         return _rebuild(log, clock, damaged)
     except (TidegateError, OSError) as error:
         return Repaired(Outcome.FAILED, str(error))
 
 
-def _ask(folder: Path, seconds: float) -> Repaired:
-    """Wait until the task that holds the folder has emptied it, and the mark with it."""
+def _wait_for_holder(folder: Path, seconds: float) -> Repaired:
+    """Wait until the task that holds the folder has emptied it, including the mark."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not (folder / DAMAGED).exists():
             return Repaired(Outcome.REBUILT, "by the running task that holds it")
         time.sleep(0.1)
     return Repaired(
-        Outcome.ASKED, "a running task holds it; it is rebuilt when that task's slot looks, or opens it next"
+        Outcome.REQUESTED,
+        "a running task holds it; that task's slot rebuilds it when it notices the mark, or opens it next",
     )
 
 
@@ -93,14 +94,14 @@ def _rebuild(log: Log, clock: Clock, damaged: Damaged) -> Repaired:
     owner = Owner(damaged.app, damaged.task, log.id)
     manager = StateManager(owner, damaged.folder.parent, clock)
     for builder in builders:
-        assert damaged.stores is not None  # noqa: S101 - the builders are made of it
+        assert damaged.stores is not None  # noqa: S101 - the builders are created from it
         manager.register(builder, damaged.stores[builder.name].changelog)
     restore = Restore(manager, log, position, read_at=read_at)
     reach("repair.3")
     restore.open()
     try:
         if manager.folder != damaged.folder:
-            return Repaired(Outcome.ASKED, "a task took it meanwhile, and rebuilds it")
+            return Repaired(Outcome.REQUESTED, "a task has opened it in the meantime, and rebuilds it")
         restore.run()
         reach("repair.4")
         manager.position = None
@@ -113,7 +114,7 @@ def _rebuild(log: Log, clock: Clock, damaged: Damaged) -> Repaired:
 def _discard(path: Path) -> Repaired:
     folder = take_unheld(path)
     if folder is None:
-        return Repaired(Outcome.ASKED, "a task took it meanwhile, and rebuilds it")
+        return Repaired(Outcome.REQUESTED, "a task has opened it in the meantime, and rebuilds it")
     try:
         empty(folder)
     finally:
@@ -122,7 +123,7 @@ def _discard(path: Path) -> Repaired:
 
 
 def _builders(damaged: Damaged, position: Position) -> list[StoreBuilder[Any]] | None:
-    """The stores that lie in the folder and have a changelog; None if that is not known for sure."""
+    """Return the stores in the folder that have a changelog; None if they are not known for sure."""
     if damaged.stores is None or not position.changelogs.keys() <= damaged.stores.keys():
         return None
     found = []
@@ -140,7 +141,7 @@ def _builders(damaged: Damaged, position: Position) -> list[StoreBuilder[Any]] |
 
 
 def _builder(name: str, facts: StoreFacts) -> StoreBuilder[Any]:
-    """A store that is only restored: its rows as they are."""
+    """Return a builder for restoring a store's rows as plain bytes."""
     return StoreBuilder(
         name,
         facts.kind,
@@ -154,7 +155,7 @@ def _builder(name: str, facts: StoreFacts) -> StoreBuilder[Any]:
 
 
 class _Opaque(Serde[bytes]):
-    """Stands for a serde of the app: it has the name, and passes bytes on."""
+    """Replaces a serde of the app: it has the same name, and returns bytes unchanged."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,8 +1,8 @@
-"""A copy of a topic's rows beside the tasks: built by reading the topic, read by any thread.
+"""A replica of a topic's rows, independent of the tasks: built by reading the topic, readable by any thread.
 
-One thread applies what was read; others take snapshots, each of one moment in all partitions, with the
-positions at which the rows are the fold of the topic. Nothing is synced: after a crash it is built again.
-"""
+One thread applies the records that it reads; others take consistent snapshots of all partitions, each with
+the positions at which the rows are the fold of the topic. Nothing is synced: after a crash the replica is
+rebuilt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.protocol import RawRow
 
 FIRST_MAP_BYTES = 4 << 30
-"""Only addresses: a file takes what is in it. But there are no more than 2**47 of them."""
+"""Address space only: the file takes what is in it. But a process has no more than 2**47 addresses."""
 READERS = 512
 _POSITIONS = b":positions"
 _NUMBER = struct.Struct(">I")
@@ -29,7 +29,7 @@ _OFFSET = struct.Struct(">Q")
 
 
 class Snapshot:
-    """The rows of one moment. For the thread that took it, until it is closed."""
+    """A consistent view of the rows. Only for the thread that took it, until it is closed."""
 
     def __init__(self, replica: Replica, txn: Any) -> None:
         self.folder = replica.folder
@@ -58,15 +58,15 @@ class Snapshot:
         raise StateError("read-only", f"{size} bytes cannot be written here", "this is a bug: report it")
 
     def damaged(self) -> str:
-        """Nothing to remember: it is built from the topic at the next start."""
-        return "start the server again: its copy is built from the topic at each start"
+        """Return the hint for the error; there is nothing to mark, since each start rebuilds the replica."""
+        return "start the server again: it rebuilds its copy from the topic at each start"
 
 
 class Replica:
     """The rows of all partitions of one topic."""
 
     def __init__(self, folder: Path, partitions: int, suffix: int = 0, starts: Iterable[int] = ()) -> None:
-        """`starts` are the positions to begin with."""
+        """`starts` are the initial positions."""
         self.folder = folder
         self.suffix = suffix
         with translated_errors(folder):
@@ -90,15 +90,15 @@ class Replica:
                 raise
 
     def apply(self, changes: Mapping[int, tuple[Iterable[RawRow], int]]) -> None:
-        """Rows of some partitions, each with the offset behind them: all or none of it shows."""
+        """Apply rows of some partitions, each with the offset after them, atomically."""
         with translated_errors(self.folder), self._env.begin(write=True) as txn:
             writing = _Writing(self, txn)
-            for number, (rows, behind) in changes.items():
+            for number, (rows, after) in changes.items():
                 LmdbStore(writing, str(number), self.suffix).apply(rows)
-                txn.put(_NUMBER.pack(number), _OFFSET.pack(behind), db=self._positions)
+                txn.put(_NUMBER.pack(number), _OFFSET.pack(after), db=self._positions)
 
     def positions(self, txn: Any) -> dict[int, int]:
-        """As of a transaction."""
+        """Return the positions as a transaction sees them."""
         return {
             _NUMBER.unpack(number)[0]: _OFFSET.unpack(offset)[0]
             for number, offset in txn.cursor(db=self._positions)
@@ -106,7 +106,7 @@ class Replica:
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The rows as they are now."""
+        """Open a snapshot of the current rows."""
         with translated_errors(self.folder):
             txn = self._env.begin()
         try:
@@ -115,17 +115,17 @@ class Replica:
             txn.abort()
 
     def grow(self) -> None:
-        """Twice the room. Only when no snapshot is open and nothing is applied."""
+        """Double the map. Only while no snapshot is open and nothing is being applied."""
         with translated_errors(self.folder):
             self._env.set_mapsize(2 * self._env.info()["map_size"])
 
     def close(self) -> None:
-        """Only when no snapshot is open any more."""
+        """Close the replica. Only after all snapshots are closed."""
         self._env.close()
 
 
 class _Writing:
-    """The write transaction as a store sees it."""
+    """The write transaction, in the form that a store needs."""
 
     def __init__(self, replica: Replica, txn: Any) -> None:
         self.folder = replica.folder
@@ -137,8 +137,8 @@ class _Writing:
         return self._replica.databases[int(name)]
 
     def touched(self, size: int) -> None:
-        """It is committed at once."""
+        """Do nothing: the transaction is committed at once."""
 
     def damaged(self) -> str:
-        """Nothing is read here."""
+        """Return no hint: nothing is read here."""
         return ""

@@ -1,4 +1,4 @@
-"""Bringing a task's stores to the position that the log holds for it."""
+"""Restore a task's stores to the position that is committed for it in the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.state.environment import Metadata
 from tidegate.state.folders import TaskFolder, claim, remove_older
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, Status
-from tidegate.state.opening import attach, fill
+from tidegate.state.opening import attach, copy_from_holder
 from tidegate.state.protocol import QuietListener, RestoreListener
 from tidegate.state.replay_buffer import ReplayBuffer
 from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
@@ -26,19 +26,18 @@ from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
 
 PROGRESS_SECONDS = 5.0
-GATHERED_RECORDS = 1_000_000
+REPLAY_BUFFER_RECORDS = 1_000_000
 
 
 class Restore:
     """One restore of one task, in bounded turns.
 
-    1 take a lock on the task's folder, without waiting; if somebody holds it, work in the next one, filled
-    with a copy of what the holder committed, or from the log; 2 compare what the folder says of itself with
-    the position and the changelogs, and discard loudly what cannot be continued; 3 replay each changelog from
-    the store's offset to the offset in the position, waiting if the committed end has not reached it; 4 keep
-    the order of puts and deletes; 5 commit progress on the way, so that the next try goes on from there;
-    6 tell the listener.
-    """
+    1 take a lock on the task's folder, without waiting; if another process holds it, work in the next folder,
+    filled with a copy of what the holder committed, or from the log; 2 compare the folder's metadata with the
+    position and the changelogs, and discard, with a notification, what cannot be used; 3 replay each
+    changelog from the store's offset to the offset in the position, waiting if the committed end has not
+    reached it; 4 keep the order of puts and deletes; 5 commit progress on the way, so that the next attempt
+    continues from there; 6 notify the listener."""
 
     def __init__(
         self,
@@ -49,8 +48,8 @@ class Restore:
         *,
         read_at: int | None = None,
     ) -> None:
-        """`read_at` is a wall time from before `committed` was read; without it, now. The stores are current
-        as of then, however late they are opened: who slept in between knows of no tombstone since."""
+        """`read_at` is a wall time from before `committed` was read; default now. The stores are current as
+        of then, however late they are opened: tombstones written since are not known."""
         self._manager = manager
         self._read_at = manager.clock.now() if read_at is None else read_at
         self._log = log
@@ -61,33 +60,35 @@ class Restore:
         self._limits: dict[str, int] = {}
         self._totals: dict[str, int] = {}
         self._started_over: set[str] = set()
-        self._gathered: dict[TopicPartition, ReplayBuffer] = {}
+        self._buffers: dict[TopicPartition, ReplayBuffer] = {}
         self._stores = {partition: store for store, partition in manager.changelogs().items()}
         self._started = 0
         self._progress = time.monotonic()
 
     @property
     def waiting_for(self) -> dict[TopicPartition, int]:
-        """The offsets that are still awaited."""
+        """The offsets that the restore has not reached yet."""
         return dict(self._targets)
 
     def open(self) -> None:
-        """Steps 1 and 2."""
+        """Run steps 1 and 2."""
         manager = self._manager
         if manager.status is not Status.REGISTERED:
-            raise StateError("opened-twice", "a task's state is opened once", "make a new manager")
+            raise StateError(
+                "opened-twice", "the task's state was opened before", "create a new StateManager"
+            )
         self._started = manager.clock.now()
         folder: TaskFolder | None = None
         try:
             reach("restore.1")
             folder = claim(manager.home)
-            fill(folder)
+            copy_from_holder(folder)
             metadata, emptied = attach(manager, folder, self._listener)
             reach("restore.2")
             changelogs = self._changelogs()
             self._open_users_stores()
             starts = {
-                name: self._trusted_start(name, changelog, metadata) for name, changelog in changelogs.items()
+                name: self._replay_start(name, changelog, metadata) for name, changelog in changelogs.items()
             }
             for builder in manager.builders():
                 if not builder.changelog:
@@ -101,7 +102,7 @@ class Restore:
             raise
 
     def turn(self) -> bool:
-        """Steps 3 to 6, for about as much as one poll brings. Whether everything is restored."""
+        """Run steps 3 to 6 for the records of about one poll. Return whether everything is restored."""
         if self._manager.status is Status.RUNNING:
             return True
         try:
@@ -110,8 +111,8 @@ class Restore:
                 reach("restore.3")
                 fetched = self._reader.poll(0)
                 for part in fetched:
-                    self._gather(part)
-                self._replay_enough(anyway=not fetched)
+                    self._buffer(part)
+                self._replay_enough(flush=not fetched)
                 self._drop_reached()
                 self._save_progress()
             if self._targets:
@@ -123,7 +124,7 @@ class Restore:
         return True
 
     def run(self, patience: float = 30.0) -> None:
-        """All turns, for callers that have nothing else to do."""
+        """Run all turns, for callers that have nothing else to do."""
         last, deadline = self.waiting_for, time.monotonic() + patience
         offsets: dict[str, int] = {}
         while not self.turn():
@@ -131,18 +132,18 @@ class Restore:
                 offsets, last = dict(self._manager.offsets), self.waiting_for
                 deadline = time.monotonic() + patience
             if time.monotonic() > deadline:
-                awaited = ", ".join(f"{partition} to {offset}" for partition, offset in last.items())
+                missing = ", ".join(f"{partition} to {offset}" for partition, offset in last.items())
                 self.suspend()
                 raise StateError(
                     "restore-waits",
-                    f"the log cannot be read as far as the position says: {awaited}",
-                    "an open transaction may stand in front; try again",
+                    f"the log cannot be read up to the committed position: {missing}",
+                    "an open transaction may hide the rest until it ends; try again",
                     retryable=True,
                 )
             time.sleep(0.001)
 
     def suspend(self) -> None:
-        """Stop in the middle and let go; the next restore goes on from the progress that was committed."""
+        """Stop and release everything; the next restore continues from the committed progress."""
         for partition in self._targets:
             store = self._stores[partition]
             self._listener.on_suspended(store, partition.partition, self._totals.get(store, 0))
@@ -152,8 +153,8 @@ class Restore:
     # --- step 2 ---------------------------------------------------------------------------------------
 
     def _changelogs(self) -> dict[str, InLog]:
-        """The stores' changelogs. An end that is only hidden is waited for later; one that no open
-        transaction explains never comes."""
+        """Return the stores' changelogs. A target that an open transaction hides is awaited later; raise for
+        one beyond the uncommitted end, which will never be reached."""
         manager = self._manager
         partitions = manager.changelogs()
         ends = self._log.ends(partitions.values(), committed=False) if partitions else {}
@@ -163,14 +164,14 @@ class Restore:
             if target is None:
                 raise StateError(
                     "no-position",
-                    f"the position of {manager.owner.task} says nothing of store {name!r}",
-                    "first positions are written when the app starts; this is a bug: report it",
+                    f"the position of {manager.owner.task} has no offset for store {name!r}",
+                    "the first start of an app writes all offsets; this is a bug: report it",
                 )
             if ends[partition] < target:
                 raise StateError(
                     "changelog-lost",
                     f"{partition} ends at {ends[partition]}, but the position names offset {target}",
-                    "bring the topic back from a copy: it was created anew, or its broker lost records",
+                    "restore the topic from a copy: it was recreated, or its broker lost records",
                 )
             info = self._log.describe(partition.topic)
             retention = info.setting("delete.retention.ms")
@@ -179,7 +180,8 @@ class Restore:
         return found
 
     def _open_users_stores(self) -> None:
-        """A store that is shared learns who owns the task now: from here on it refuses a zombie."""
+        """Open users' stores. A shared one gets the new owner's token, so that it refuses a zombie from here
+        on."""
         manager = self._manager
         for builder in manager.builders():
             store = manager.inner(builder.name)
@@ -187,8 +189,8 @@ class Restore:
                 store.open(TaskContext(manager, builder.name))
                 store.apply((), manager.token(builder.name, self._committed))
 
-    def _trusted_start(self, name: str, changelog: InLog, metadata: Metadata | None) -> int:
-        """The offset from which a store's changelog is replayed; discards what cannot be continued."""
+    def _replay_start(self, name: str, changelog: InLog, metadata: Metadata | None) -> int:
+        """Return the offset from which a store's changelog is replayed; discard rows that cannot be used."""
         manager = self._manager
         partition = manager.changelogs()[name]
         found = self._found(name, metadata)
@@ -208,7 +210,7 @@ class Restore:
         return manager.offsets[name]
 
     def _found(self, name: str, metadata: Metadata | None) -> OnDisk | None:
-        """What is known of a store on disk; None for an unknown one, and always for one in memory."""
+        """Return what the disk holds of a store; None for an unknown one, and always for one in memory."""
         builder = next(builder for builder in self._manager.builders() if builder.name == name)
         if builder.factory is not None:
             entry = self._manager.checkpoint_file().read().get(name)
@@ -218,12 +220,12 @@ class Restore:
         if builder.in_memory or metadata is None or name not in metadata.offsets:
             return None
         facts, topic = metadata.stores.get(name), metadata.topics.get(name, "")
-        as_now = facts is None or facts.kind == builder.rows_kind
-        return OnDisk(metadata.offsets[name], topic, metadata.current_at.get(name, 0), as_now)
+        same_layout = facts is None or facts.kind == builder.rows_kind
+        return OnDisk(metadata.offsets[name], topic, metadata.current_at.get(name, 0), same_layout)
 
     def _check_gap(self, name: str, metadata: Metadata | None, *, emptied: bool) -> None:
-        """A store without changelog belongs to one position only. Of a task that never ran there is nothing
-        to miss. Rows that went with a folder that was emptied are not kept."""
+        """Empty or keep a store without changelog if its rows belong to another position than the committed
+        one. A task that never ran has nothing to lose. Rows of an emptied folder cannot be kept."""
         manager = self._manager
         builder = next(builder for builder in manager.builders() if builder.name == name)
         if builder.factory is not None:
@@ -254,50 +256,49 @@ class Restore:
             self._reader = self._log.reader(behind)
         self._drop_reached()
 
-    def _gather(self, fetched: Fetched) -> None:
-        """What lies below the target."""
+    def _buffer(self, fetched: Fetched) -> None:
+        """Buffer the records below the target."""
         target = self._targets.get(fetched.partition)
         if target is None:
             return
         batch = fetched.batch
         if fetched.next > target:
             batch = batch.filter(pc.less(batch.column(0), pa.scalar(target, pa.int64())))
-        self._gathered.setdefault(fetched.partition, ReplayBuffer()).add(
-            batch, min(int(fetched.next), target)
-        )
+        self._buffers.setdefault(fetched.partition, ReplayBuffer()).add(batch, min(int(fetched.next), target))
 
-    def _replay_enough(self, *, anyway: bool) -> None:
-        """Apply what was gathered: what is complete, has enough last words or was many records; at once for
-        stores that take rows one by one; and all of it if nothing came."""
-        limit = self._manager.limits.gathered_bytes
-        for partition, found in list(self._gathered.items()):
-            ready = anyway or found.next >= self._targets[partition] or not self._on_lmdb(partition)
+    def _replay_enough(self, *, flush: bool) -> None:
+        """Apply a partition once it has reached its target, 4 MiB are folded, or 1M records were read; always
+        for stores that take rows one by one; with `flush`, apply every partition."""
+        limit = self._manager.limits.replay_buffer_bytes
+        for partition, found in list(self._buffers.items()):
+            ready = flush or found.next >= self._targets[partition] or not self._on_lmdb(partition)
             if not ready and found.unfolded >= limit // 2:
                 found.fold()
-                ready = found.bytes >= limit or found.records >= GATHERED_RECORDS
+                ready = found.bytes >= limit or found.records >= REPLAY_BUFFER_RECORDS
             if ready:
-                del self._gathered[partition]
+                del self._buffers[partition]
                 self._replay(partition, found)
 
     def _on_lmdb(self, partition: TopicPartition) -> bool:
         return isinstance(self._manager.inner(self._stores[partition]), LmdbStore)
 
     def _replay(self, partition: TopicPartition, found: ReplayBuffer) -> None:
-        """Rows in their order; the last word on each key counts. All carry the token of the position: a store
-        that had them before the crash must not take them for a zombie's."""
+        """Apply rows in their order; the newest row of each key wins. All have the token of the position, so
+        that a store which had them before a crash does not refuse them as a zombie's."""
         store, manager = self._stores[partition], self._manager
         manager.make_room(found.bytes)
         reach("restore.4")
         inner = manager.inner(store)
         layout = next(builder.layout for builder in manager.builders() if builder.name == store)
-        for batch in [found.last_words()] if self._on_lmdb(partition) else found.batches:
+        for batch in [found.newest_per_key()] if self._on_lmdb(partition) else found.batches:
             inner.apply(to_rows(batch, layout), manager.token(store, self._committed))
         manager.offsets[store] = found.next
         self._totals[store] = self._totals.get(store, 0) + found.records
         self._listener.on_batch(store, partition.partition, found.next, found.records)
 
     def _drop_reached(self) -> None:
-        """The end is where the reader stands, not where the last record was: offsets may hold nothing."""
+        """Finish partitions that have reached their target, by the reader's position and not by the last
+        record: some offsets hold no record."""
         for partition, target in list(self._targets.items()):
             store = self._stores[partition]
             if self._manager.offsets[store] >= target:
@@ -314,8 +315,8 @@ class Restore:
             self._progress = time.monotonic()
 
     def _check_age(self) -> None:
-        """A restore that takes so long that tombstones may have gone in front of it starts over; a second
-        time it would be no quicker, and fails."""
+        """Start over if the restore took so long that tombstones ahead of it may have been removed; fail the
+        second time, since a third attempt would not be faster."""
         manager, now = self._manager, self._manager.clock.now()
         for partition, target in self._targets.items():
             store = self._stores[partition]
@@ -325,16 +326,17 @@ class Restore:
             if store in self._started_over:
                 raise StateError(
                     "restore-too-slow",
-                    f"store {store!r}: twice its restore from {partition} to offset {target} took longer than"
-                    f" {limit:,} ms, half of the topic's delete.retention.ms; at {manager.offsets[store]}",
-                    f"raise delete.retention.ms of the topic {partition.topic}, and of the store's"
-                    " with_changelog; see what makes the log slow",
+                    f"store {store!r}: its restore from {partition} to offset {target} took longer than"
+                    f" {limit:,} ms twice, half of the topic's delete.retention.ms; it reached offset"
+                    f" {manager.offsets[store]}",
+                    f"raise delete.retention.ms of the topic {partition.topic}, and in the store's"
+                    " with_changelog; find out why the log is slow",
                 )
             self._started_over.add(store)
             self._listener.on_discard(store, partition.partition, "its restore took too long")
             start = self._log.describe(partition.topic).starts[partition.partition]
             manager.clear(store)
-            self._gathered.pop(partition, None)
+            self._buffers.pop(partition, None)
             manager.current_at[store] = now
             manager.offsets[store] = min(start, target)
             if self._reader is not None:

@@ -1,4 +1,4 @@
-"""Whether what lies on disk may be continued, or must be thrown away: pure decisions of restore step 2."""
+"""Decide whether the rows on disk can be used or must be discarded: pure functions of restore step 2."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """A store as found: the fold of its changelog `topic` below `offset`, all there was at `current_at`."""
+    """A store on disk: the fold of its changelog `topic` below `offset`, complete as of `current_at`."""
 
     offset: int
     topic: str
     current_at: int
-    as_now: bool = True
-    """Whether its rows are laid out as this version lays them out."""
+    same_layout: bool = True
+    """Whether its rows have the layout of this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class InLog:
-    """The store's changelog partition: its uid, its first offset, and the offset that the position names."""
+    """The store's changelog partition: its uid, its first offset, and the offset in the position."""
 
     topic: str
     start: int
@@ -27,22 +27,22 @@ class InLog:
 
 
 def reason_to_discard(found: OnDisk, changelog: InLog, now: int) -> str | None:  # noqa: PLR0911 - a list
-    """Why the rows cannot be continued from the changelog, or None if they can.
+    """Return why the rows cannot be brought up to date from the changelog, or None if they can.
 
-    The last reason: a store that slept too long may hold rows whose tombstones are compacted away by now; a
-    tail restore would bring deleted keys back. Half of the retention leaves room for the restore itself. A
-    store that is current missed nothing, however old it is.
+    The last reason: a store that was idle too long may hold rows whose tombstones have been compacted away; a
+    restore of the tail would keep deleted keys. Half of the retention leaves time for the restore itself. A
+    store that is at the target missed nothing, however old it is.
     """
-    if not found.as_now:
-        return "its rows are laid out in the way of an older version"
+    if not found.same_layout:
+        return "its rows have the layout of an older version"
     if found.topic != changelog.topic:
-        return "its changelog was created anew"
+        return "its changelog was recreated"
     if found.offset > changelog.target:
         return f"it is ahead of the log ({found.offset}, committed is {changelog.target})"
     if found.offset == changelog.target:
         return None
     if found.offset < changelog.start:
-        return f"its changelog starts at {changelog.start} now, behind it ({found.offset})"
+        return f"its changelog now starts at {changelog.start}, after its offset {found.offset}"
     if now - found.current_at > changelog.delete_retention_ms // 2:
-        return "it slept longer than tombstones are sure to be kept"
+        return "it was idle for longer than tombstones are guaranteed to be kept"
     return None

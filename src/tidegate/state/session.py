@@ -1,6 +1,6 @@
-"""Typed sessions: one value per key and span of time, found by overlap.
+"""Typed session store: one value per key and time span, found by overlap.
 
-A session is gone once stream time has passed its end by `retention`, as a window is.
+Like a window, a session expires once stream time has passed its end by `retention`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class Session(NamedTuple, Generic[V]):
-    """A span of time, both ends included, and its value."""
+    """A time span, both ends inclusive, and its value."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Session(NamedTuple, Generic[V]):
 
 
 class SessionStore(Generic[K, V]):
-    """Rows by key, then end, then start."""
+    """Sessions sorted by key, then end, then start."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class SessionStore(Generic[K, V]):
         rows: CachedStore,
         key: Serde[K],
         value: Serde[V],
-        moment: StoreTime,
+        store_time: StoreTime,
         *,
         retention: int,
     ) -> None:
@@ -45,28 +45,29 @@ class SessionStore(Generic[K, V]):
         self._rows = rows
         self._key = key
         self._value = value
-        self._moment = moment
+        self._store_time = store_time
         self._retention = retention
 
     def get(self, key: K, start: int, end: int) -> V | None:
-        """The value of one session, or None."""
+        """Return the value of one session, or None."""
         if end < self._first_visible():
             return None
         data = self._rows.get(self._key.encode(key) + session_suffix(end, start))
         return None if data is None else self._value.decode(data)
 
     def put(self, key: K, start: int, end: int, value: V | None) -> bool:
-        """Set the value of a session; None deletes. False, and counted, if it is gone already."""
+        """Set the value of a session; None deletes it. If the session has expired, return False and count a
+        late write."""
         if start > end:
             raise StateError(
-                "bad-session", f"a session cannot start at {start} and end at {end}", "swap them"
+                "bad-session", f"a session cannot start at {start} and end at {end}", "swap start and end"
             )
         row = self._key.encode(key) + session_suffix(end, start)
         if end < self._first_visible():
             self.late_writes += 1
             return False
         data = None if value is None else self._value.encode(value)
-        self._rows.put(row, data, self._moment.timestamp)
+        self._rows.put(row, data, self._store_time.timestamp)
         return True
 
     def delete(self, key: K, start: int, end: int) -> None:
@@ -75,7 +76,8 @@ class SessionStore(Generic[K, V]):
     def fetch(
         self, key: K, since: int = 0, until: int | None = None, *, reverse: bool = False
     ) -> Iterator[Session[V]]:
-        """Sessions of one key that overlap the time from `since` to `until`, both included, by their end."""
+        """Yield sessions of one key that overlap the time from `since` to `until`, both inclusive, by their
+        end."""
         data = self._key.encode(key)
         lower = data, session_suffix(max(since, self._first_visible(), 0), 0)
         upper = data, session_suffix(LATEST_TIMESTAMP, LATEST_TIMESTAMP)
@@ -86,7 +88,7 @@ class SessionStore(Generic[K, V]):
                 yield Session(start, end, self._value.decode(value))
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[K, Session[V]]]:
-        """All sessions, by key, then end."""
+        """Yield all sessions, by key, then end."""
         first = self._first_visible()
         for row, value in self._rows.scan(None, None, reverse=reverse):
             end, start = session_times(row)
@@ -94,4 +96,4 @@ class SessionStore(Generic[K, V]):
                 yield self._key.decode(row[: -SESSION.suffix]), Session(start, end, self._value.decode(value))
 
     def _first_visible(self) -> int:
-        return self._moment.stream_time - self._retention + 1
+        return self._store_time.stream_time - self._retention + 1

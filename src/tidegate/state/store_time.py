@@ -1,4 +1,4 @@
-"""What time it is for a store: that of the record in work, and the stream time of its task."""
+"""The current time of a store: the timestamp of the current record, and the stream time of its task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All state of a host against the log: every damaged, unreadable or differing store, not just the first."""
+"""Compare all state of a host with the log: report every damaged, unreadable or differing store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.state.verify import Verified, verify_all
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a store; without a store, with the whole folder, which is not recognised then."""
+    """What is wrong with a store, or with `store` None with the whole folder, which cannot be read then."""
 
     store: str | None
     what: str
@@ -27,7 +27,7 @@ class Problem:
 
 @dataclass(slots=True)
 class TaskReport:
-    """The newest folder of one task."""
+    """The findings for the newest folder of one task."""
 
     app: str
     task: str
@@ -50,7 +50,7 @@ class TaskReport:
 
 
 def survey(log: Log, state_dir: Path, app: str | None = None, store: str | None = None) -> list[TaskReport]:
-    """Read everything that lies below the state folder, then compare what can be read with the log."""
+    """Read everything below the state folder, then compare what can be read with the log."""
     folders = [newest_folder(home) for home in homes_below(state_dir, app)]
     return [
         _report(log, folder, found, store) for folder, found in zip(folders, verify_all(folders), strict=True)
@@ -58,8 +58,8 @@ def survey(log: Log, state_dir: Path, app: str | None = None, store: str | None 
 
 
 def to_repair(reports: list[TaskReport]) -> list[Damaged]:
-    """The folders of broken tasks, with what is known of their stores: of one that cannot be read, from other
-    partitions of the same subtopology."""
+    """Return the folders of broken tasks, with their stores' descriptions: if its own cannot be read, those
+    of other partitions of the same subtopology."""
     known = {
         (one.app, one.id.component, one.id.generation, one.id.subtopology): one.stores
         for one in reports

@@ -1,4 +1,4 @@
-"""What a user's own store sees of its task."""
+"""The context that a user's own store gets from its task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidegate.state.manager import StateManager
 
 
 class TaskContext:
-    """Of one store: a folder, a partition, and the way to change a row."""
+    """The context of one store: its folder, its partition, and a way to change rows."""
 
     def __init__(self, manager: StateManager, store: str) -> None:
         self._manager = manager

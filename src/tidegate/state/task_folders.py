@@ -1,7 +1,7 @@
-"""The folders of an app's tasks on this host as they look from outside, without taking any lock.
+"""List the folders of an app's tasks on this host without taking any lock.
 
-A lock is never taken just to look: a task that comes at that moment would find its folder held and work in
-the next one. What does not look like a folder of ours in every way is not seen. Symlinks are not followed.
+A lock is never taken just to list: a task that starts at the same time would find its folder held and work in
+the next one. A folder with any unknown file in it is skipped. Symlinks are not followed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidegate.state.crash_count import STARTS
 from tidegate.state.environment import DAMAGED, Metadata
 from tidegate.state.inspect import opened
 
-_OUR_FILES = {"data.mdb", "lock.mdb", CHECKPOINT, f"{CHECKPOINT}.tmp", DAMAGED, STARTS}
+_KNOWN_FILES = {"data.mdb", "lock.mdb", CHECKPOINT, f"{CHECKPOINT}.tmp", DAMAGED, STARTS}
 _HOME = re.compile(r"(.+)\.g([0-9]+)/([0-9]+)_([0-9]+)")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 
@@ -36,17 +36,17 @@ class FolderState:
     """Whether a task would take this one."""
     metadata: Metadata | None
     last: int
-    """Wall time at which its rows were last known to be all there is; else of its last write."""
+    """Wall time at which its rows were last known to be complete; else that of its last write."""
     bytes: int
 
 
 def folders_in(path: Path) -> list[Path]:
-    """Real ones: a symlink may lead anywhere."""
+    """Return the folders in a folder, without symlinks, which may lead anywhere."""
     return sorted(below for below in path.iterdir() if below.is_dir() and not below.is_symlink())
 
 
 def task_of(home: Path) -> TaskId | None:
-    """The task whose home this is, by its name; None if it is no home."""
+    """Return the task whose home this is, by its name; None if it is not a home."""
     match = _HOME.fullmatch(f"{home.parent.name}/{home.name}")
     if match is None:
         return None
@@ -54,23 +54,27 @@ def task_of(home: Path) -> TaskId | None:
     return task if str(task) == match[0] else None
 
 
-def look_at(home: Path, task: TaskId) -> list[FolderState]:
-    """The folders of a task, by number. Raises OSError."""
+def folders_of_task(home: Path, task: TaskId) -> list[FolderState]:
+    """Return the folders of a task, by number. Raises OSError."""
     numbered = sorted((int(path.name), path) for path in folders_in(home) if _NUMBER.fullmatch(path.name))
-    return [_look(path, task, newest=path == numbered[-1][1]) for _, path in numbered if _is_ours(path)]
+    return [
+        _folder_state(path, task, newest=path == numbered[-1][1])
+        for _, path in numbered
+        if _has_only_known_files(path)
+    ]
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether it holds nothing but what tidegate puts there, and its lock is a file."""
+def _has_only_known_files(path: Path) -> bool:
+    """Whether the folder holds only files of tidegate, and its lock is a regular file."""
     if path.with_name(f"{path.name}.lock").is_symlink():
         return False
     return all(
-        not entry.is_symlink() and (entry.name in _OUR_FILES or entry.name.startswith("store-"))
+        not entry.is_symlink() and (entry.name in _KNOWN_FILES or entry.name.startswith("store-"))
         for entry in path.iterdir()
     )
 
 
-def _look(path: Path, task: TaskId, *, newest: bool) -> FolderState:
+def _folder_state(path: Path, task: TaskId, *, newest: bool) -> FolderState:
     metadata: Metadata | None = None
     with suppress(StateError, lmdb.Error), opened(path) as environment:
         metadata = environment.metadata()

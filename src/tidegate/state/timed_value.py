@@ -1,4 +1,4 @@
-"""The value of a row that keeps its time: aggregates and tables write it, others read the plain value."""
+"""Values stored with their time: aggregates and tables write the time, other code reads the plain value."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tidegate.state.store_time import StoreTime
 
 
 class TimedValue(Serde[T]):
-    """The stored form of a timestamped row, read and written without its time: the time of the record in
-    work is written."""
+    """Serde for the values of timestamped rows: it writes the current record's timestamp before the value,
+    and skips it when reading."""
 
-    def __init__(self, value: Serde[T], moment: StoreTime) -> None:
+    def __init__(self, value: Serde[T], store_time: StoreTime) -> None:
         self.name = value.name
         self._value = value
-        self._moment = moment
+        self._store_time = store_time
 
     def encode(self, value: T) -> bytes:
-        return with_time(self._value.encode(value), self._moment.timestamp)
+        return with_time(self._value.encode(value), self._store_time.timestamp)
 
     def decode(self, data: bytes) -> T:
         return self._value.decode(data[8:])

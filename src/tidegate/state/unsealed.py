@@ -1,8 +1,8 @@
-"""Metadata of folders from before it had a checksum: accepted once, and sealed at the next commit.
+"""Recognise folder metadata of older versions, without a checksum: accepted once, sealed at the next commit.
 
-Sealed metadata with a flipped bit must not pass for it. Behind the JSON of a sealed one lie four more bytes,
-and each of its stores has the fields `window` and `in_memory`, which the old form does not know: one bit
-cannot hide both.
+Sealed metadata with a flipped bit must not be mistaken for it. Sealed metadata has four more bytes after the
+JSON, and each of its stores has the fields `window` and `in_memory`, which the old form does not have: one
+flipped bit cannot hide both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Facts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Unsealed(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """All fields are there: each was always written."""
+    """The old form. All fields are required, because they were always written."""
 
     app: str
     task: TaskId
@@ -34,7 +34,7 @@ class _Unsealed(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def is_unsealed(raw: bytes) -> bool:
-    """Whether these bytes are exactly what was written then."""
+    """Whether these bytes are exactly the old form."""
     try:
         found = msgspec.json.decode(raw, type=_Unsealed)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""A user's own store, guarded: whatever it raises is an error by name that tells which store it was."""
+"""Wrap a user's own store, so that every exception it raises becomes a StateError that names the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.state.protocol import RawRow, StoreContext, Token, UserStore
 
 
 class GuardedStore:
-    """A bytes store on top of a user's own. `unflushed` tells about how much a crash could lose."""
+    """A bytes store on top of a user's own. `unflushed` is about how many bytes a crash could lose."""
 
     def __init__(self, name: str, factory: Callable[[], UserStore]) -> None:
         self._name = name
@@ -67,5 +67,5 @@ class GuardedStore:
             raise StateError(
                 "users-store-failed",
                 f"store {self._name!r} raised {type(error).__name__} in {call}: {error}",
-                "mend the store; the task goes on from its last position when it is opened again",
+                "fix the store; the task continues from its last position when it is opened again",
             ) from error

@@ -1,7 +1,8 @@
-"""Reading a task's folder to its last row, in a process of its own.
+"""Read a task's folder to its last row, in a child process.
 
-LMDB has no checksums of pages: most damage is an error, but some pages end the process that reads them. So
-one process reads folder after folder; where it dies, that folder is damaged, and another one goes on behind.
+LMDB has no page checksums: most damage raises an error, but some damaged pages crash the process that reads
+them. So a child process reads folder after folder; if it crashes, the current folder is damaged, and another
+child process continues with the next one.
 
     python -m tidegate.state.verify     folders as JSON on stdin, a JSON object per folder on stdout
 """
@@ -31,18 +32,18 @@ _BY_DAMAGE = {signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE, sign
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What is committed in one folder, and what of it is damaged."""
+    """The committed contents of one folder, and what is damaged."""
 
     folder: str
     metadata: Metadata | None = None
     problem: str = ""
-    """Why the folder as a whole is of no use; empty if it is not."""
+    """Why the whole folder is unusable; empty if it is usable."""
     damaged: dict[str, str] = {}
     """What is wrong with stores, by name."""
 
 
 def verify(folder: Path) -> Verified:
-    """Read everything. May end the process: see above."""
+    """Read everything in a folder. May crash the process: see above."""
     metadata: Metadata | None = None
     damaged: dict[str, str] = {}
     try:
@@ -61,7 +62,7 @@ def verify(folder: Path) -> Verified:
 
 
 def verify_all(folders: Sequence[Path]) -> list[Verified]:
-    """Each of them, whatever becomes of the processes that read."""
+    """Verify all folders in child processes, even if some of these crash."""
     found: list[Verified] = []
     while len(found) < len(folders):
         left = folders[len(found) :]
@@ -76,22 +77,22 @@ def verify_all(folders: Sequence[Path]) -> list[Verified]:
         if child.returncode == 0:
             continue
         if -child.returncode not in _BY_DAMAGE:
-            told = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            last_line = child.stderr.decode(errors="replace").strip().splitlines()[-1:]
             raise StateError(
                 "verify-failed",
-                f"the process that reads state ended with {child.returncode} {''.join(told)}",
+                f"the process that reads the state ended with {child.returncode} {''.join(last_line)}",
                 "run it again; nothing was changed",
                 retryable=True,
             )
         if len(found) < len(folders):
             name = signal.Signals(-child.returncode).name
-            problem = f"it cannot be read: that ends the process ({name})"
+            problem = f"it cannot be read: that crashes the process ({name})"
             found.append(Verified(str(folders[len(found)]), None, problem))
     return found
 
 
 def _damage(environment: ReadOnlyEnvironment, store: str, facts: StoreFacts) -> str:
-    """What is wrong with a store's rows and their index; empty if nothing is."""
+    """Return what is wrong with a store's rows and their index; empty if nothing is."""
     if not environment.has(store):
         return ""
     try:
@@ -101,36 +102,37 @@ def _damage(environment: ReadOnlyEnvironment, store: str, facts: StoreFacts) -> 
 
 
 def _damaged_rows(environment: ReadOnlyEnvironment, store: str) -> str:
-    entries, seen, bad, last = environment.rows(store), 0, 0, b""
+    entries, count, bad, last = environment.rows(store), 0, 0, b""
     for stored, sealed in environment.txn.cursor(db=environment.database(store)):
-        if stored <= last and seen:
+        if stored <= last and count:
             return "its rows are out of order"
-        seen, last = seen + 1, stored
+        count, last = count + 1, stored
         bad += crc32(stored + sealed) != INTACT
     if bad:
         return f"{bad:,} of {entries:,} rows do not match their checksum"
-    return "" if seen == entries else f"{seen:,} of {entries:,} rows are there"
+    return "" if count == entries else f"only {count:,} of {entries:,} rows can be read"
 
 
 def _damaged_index(environment: ReadOnlyEnvironment, store: str, facts: StoreFacts) -> str:
-    """Whether the index by end time has every row at its end time, and nothing else."""
+    """Return what is wrong with the index by end time, which must have every row at its end time, and nothing
+    else."""
     index = ends_database(store)
     if not environment.has(index):
         return ""
     suffix, end_of = LAYOUTS[facts.kind].suffix, end_times(facts.kind, facts.window)
     rows = environment.database(store)
-    seen, last = 0, b""
+    count, last = 0, b""
     for at, key in environment.txn.cursor(db=environment.database(index)):
         stored = stored_key(key[: len(key) - suffix], key[len(key) - suffix :])
         by_end = _by_end(end_of, key) + stored
-        if (at <= last and seen) or at != by_end or environment.txn.get(stored, db=rows) is None:
-            return "its index by end time does not fit its rows"
-        seen, last = seen + 1, at
-    return "" if seen == environment.rows(store) else "its index by end time does not have all rows"
+        if (at <= last and count) or at != by_end or environment.txn.get(stored, db=rows) is None:
+            return "its index by end time does not match its rows"
+        count, last = count + 1, at
+    return "" if count == environment.rows(store) else "its index by end time does not have all rows"
 
 
 def _by_end(end_of: EndOf, key: bytes) -> bytes:
-    """The end time that a row's key names, as the index has it; empty if no row can have that key."""
+    """Return the end time in a row's key, as the index stores it; empty if no row can have that key."""
     try:
         return end_of(key).to_bytes(8, "big")
     except (OverflowError, struct.error):
@@ -138,7 +140,7 @@ def _by_end(end_of: EndOf, key: bytes) -> bytes:
 
 
 def main() -> None:
-    """The process that reads."""
+    """Run as the child process that reads."""
     for folder in msgspec.json.decode(sys.stdin.buffer.read(), type=list[str]):
         sys.stdout.buffer.write(msgspec.json.encode(verify(Path(folder))) + b"\n")
         sys.stdout.buffer.flush()

@@ -1,7 +1,7 @@
-"""Typed windows: one value per key and window start.
+"""Typed window store: one value per key and window start.
 
-A window ends `size` after its start and is gone once stream time has passed its end by `retention`: it is
-invisible from that moment on, also to a write, and its rows are tombstoned in the changelog some at a time.
+A window ends `size` after its start and expires once stream time has passed its end by `retention`: from then
+on it can be neither read nor written, and its rows are tombstoned in the changelog, some at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class WindowStore(Generic[K, V]):
-    """Rows by key, then window start."""
+    """Windows sorted by key, then start."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class WindowStore(Generic[K, V]):
         rows: CachedStore,
         key: Serde[K],
         value: Serde[V],
-        moment: StoreTime,
+        store_time: StoreTime,
         *,
         size: int,
         retention: int,
@@ -38,25 +38,26 @@ class WindowStore(Generic[K, V]):
         self._rows = rows
         self._key = key
         self._value = value
-        self._moment = moment
+        self._store_time = store_time
         self._size = size
         self._retention = retention
 
     def get(self, key: K, start: int) -> V | None:
-        """The value of one window, or None."""
+        """Return the value of one window, or None."""
         if start < self._first_visible():
             return None
         data = self._rows.get(self._key.encode(key) + window_suffix(start))
         return None if data is None else self._value.decode(data)
 
     def put(self, key: K, start: int, value: V | None) -> bool:
-        """Set the value of a window; None deletes. False, and counted, if the window is gone already."""
+        """Set the value of a window; None deletes it. If the window has expired, return False and count a
+        late write."""
         row = self._key.encode(key) + window_suffix(start)
         if start < self._first_visible():
             self.late_writes += 1
             return False
         data = None if value is None else self._value.encode(value)
-        self._rows.put(row, data, self._moment.timestamp)
+        self._rows.put(row, data, self._store_time.timestamp)
         return True
 
     def delete(self, key: K, start: int) -> None:
@@ -65,7 +66,7 @@ class WindowStore(Generic[K, V]):
     def fetch(
         self, key: K, since: int = 0, until: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[int, V]]:
-        """Windows of one key that start from `since` to below `until`: (start, value)."""
+        """Yield the windows of one key that start from `since` to below `until`: (start, value)."""
         data = self._key.encode(key)
         lower = data, window_suffix(max(since, self._first_visible(), 0))
         upper = data, window_suffix(max(0, LATEST_TIMESTAMP if until is None else until))
@@ -75,12 +76,12 @@ class WindowStore(Generic[K, V]):
     def all(
         self, since: int = 0, until: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[K, int, V]]:
-        """Windows of all keys that start from `since` to below `until`: (key, start, value)."""
-        first, behind = max(since, self._first_visible()), LATEST_TIMESTAMP if until is None else until
+        """Yield the windows of all keys that start from `since` to below `until`: (key, start, value)."""
+        first, stop = max(since, self._first_visible()), LATEST_TIMESTAMP if until is None else until
         for row, value in self._rows.scan(None, None, reverse=reverse):
             start = window_start(row)
-            if first <= start < behind:
+            if first <= start < stop:
                 yield self._key.decode(row[: -WINDOW.suffix]), start, self._value.decode(value)
 
     def _first_visible(self) -> int:
-        return self._moment.stream_time - self._retention - self._size + 1
+        return self._store_time.stream_time - self._retention - self._size + 1

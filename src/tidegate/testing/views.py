@@ -79,7 +79,7 @@ def look_at(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:
             folded = MemoryStore(builder.layout.suffix)
             found = fold(log, logged).items()
             folded.apply((key, builder.layout.restored(value, at)) for key, (value, at) in found)
-            typed = builder.typed(builder, CachedStore(folded, builder.layout.suffix), task.state.moment)
+            typed = builder.typed(builder, CachedStore(folded, builder.layout.suffix), task.state.store_time)
             changelogs[task.partition] = _rows(builder, typed)
     return StoreView(name, dict(sorted(partitions.items())), dict(sorted(changelogs.items())))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.state.builder import TimeKind
-from tidegate.state.key_timers import DUE_AT_ONCE, KeyTimers, Place
+from tidegate.state.key_timers import DUE_AT_ONCE, KeyTimers, TimerEntry
 
 Call = Callable[[Any, int], None]
 """What is called for a key and its time."""
@@ -53,7 +53,7 @@ class KeyCalls:
         return fired
 
     def _fire(
-        self, watched: _Watched, due: list[Place], before: Sequence[_Watched], clocks: dict[str, int]
+        self, watched: _Watched, due: list[TimerEntry], before: Sequence[_Watched], clocks: dict[str, int]
     ) -> int:
         """In order, until something else is next."""
         timers, fired = watched.timers, 0

@@ -79,8 +79,8 @@ class StreamTask:
         self._ends = ends
         self._refused: Mapping[Place, LogError] = {} if refused is None else refused
         self._skips = skips_failures(context.mode)
-        self._moment = state.moment
-        self._sender = sender = Sender(context, task, state.moment)
+        self._moment = state.store_time
+        self._sender = sender = Sender(context, task, state.store_time)
         self._timers = TaskTimers(task)
         self._host = TaskOperatorHost(context, task, sender, state, self._timers)
         self._gate_host = TaskGateHost(context, task, sender, state)
