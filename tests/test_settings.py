@@ -170,7 +170,7 @@ def test_another_setting_makes_another_app() -> None:
 
 
 def test_a_setting_that_cannot_be_written_down_is_told_when_the_app_is_built() -> None:
-    with pytest.raises(ConfigError, match=r"Odd\.share cannot be written down.*Fraction"):
+    with pytest.raises(ConfigError, match=r"Odd\.share cannot be stored in the manifest.*Fraction"):
         app_with(Odd()).build()
 
 

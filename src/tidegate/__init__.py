@@ -77,7 +77,7 @@ _WITH_SPARK = {"read_store": "frames", "read_topic": "frames", "write_topic": "w
 
 
 def __getattr__(name: str) -> Any:
-    """What needs Spark is loaded when it is first asked for."""
+    """Import names that need Spark at their first use."""
     if name in _WITH_SPARK:
         return getattr(import_module(f"tidegate.spark.{_WITH_SPARK[name]}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

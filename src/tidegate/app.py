@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class App:
-    """One service. Declare streams and tables on it; `build` checks them and gives the topology."""
+    """One service. Declare streams and tables on it; `build` checks them and returns the topology."""
 
     def __init__(self, id: str, settings: Settings | None = None) -> None:  # noqa: A002 - what users call it
         self._plan = Draft(id)
@@ -39,7 +39,7 @@ class App:
     @overload
     def stream(self, topic: TableTopic[K, V], *, on_error: OnError | None = None) -> Stream[K, V | None]: ...
     def stream(self, topic: Any, *, on_error: OnError | None = None) -> Stream[Any, Any]:
-        """The records of a topic. Of a table topic they are its changes: None is a deleted row."""
+        """Read the records of a topic. For a table topic these are its changes: None is a deleted row."""
         check_topic(NodeKind.SOURCE, topic, "app.stream")
         node = self._source(NodeKind.SOURCE, topic, on_error)
         return Stream(self._plan, node, topic.key_serde, topic.value_serde)
@@ -47,19 +47,19 @@ class App:
     def table(
         self, topic: TableTopic[K, V], store: str | None = None, *, on_error: OnError | None = None
     ) -> Table[K, V]:
-        """The rows of a table topic, kept in a store; its name is the topic's unless given."""
+        """Read the rows of a table topic into a store, named like the topic unless `store` is passed."""
         check_topic(NodeKind.TABLE, topic, "app.table", rows=True)
         builder = of_table(store or topic.name, topic.value_serde, topic.key_serde)
         node = self._source(NodeKind.TABLE, topic, on_error, builder)
         return Table(self._plan, node, topic.key_serde, topic.value_serde)
 
     def attach(self, settings: Settings) -> None:
-        """The settings that the app was made with, if it did not say so itself: the manifest keeps them."""
+        """Set the settings that the app was created with, unless it has some: they go into the manifest."""
         if self._settings is None:
             self._settings = settings
 
     def build(self) -> Topology:
-        """The checked topology. Raises TopologyError with the line of the mistake."""
+        """Check and return the topology. Raises TopologyError with the line of the mistake."""
         counted = self._settings.counted() if self._settings is not None else {}
         return validated(self._plan.app, self._plan.nodes, counted)
 
@@ -82,7 +82,7 @@ class App:
             raise self._plan.refused(
                 "source-declared-twice",
                 self._plan.add(kind, topic=topic),
-                f"topic {topic.name!r} is read at {node.location} already, in another way",
-                "declare the topic once, and read it once: use its stream or table twice",
+                f"topic {topic.name!r} is already read at {node.location}, in another way",
+                "declare the topic once, read it once, and use that stream or table twice",
             )
         return known

@@ -1,4 +1,4 @@
-"""Time comes in through constructors, so that tests can move it."""
+"""Clocks, passed to constructors so that tests can control time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Clock(Protocol):
     """Wall-clock time in milliseconds since 1970."""
 
     def now(self) -> Millis:
-        """The time now."""
+        """Return the current time."""
         ...
 
 
@@ -24,7 +24,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only by `advance`."""
 
     def __init__(self, start: int = 1_700_000_000_000) -> None:
         self._now = start

@@ -4,15 +4,15 @@
     ├── TopologyError           a topology that cannot be built; node and file:line
     ├── ConfigError             a setting, name or argument that cannot be used
     ├── SerdeError              bytes or a value that a serde refuses; position if known
-    ├── RegistryError           the schema registry cannot be asked, or refuses; no record's fault
+    ├── RegistryError           the schema registry is unreachable, or refuses; no record's fault
     ├── UserCodeError           a user's function raised; position and generation
     ├── StateError              a store that cannot be opened, read or written
     ├── LogError                the log refused or failed
     │   └── FencedError         a newer holder of the same writer id exists
-    └── UpgradeError            an upgrade that cannot go on
+    └── UpgradeError            an upgrade that cannot continue
 
 One code names one failure everywhere: in the exception, in `--json`, over HTTP and as the anchor in
-the docs. A message says what happened; the hint says what to do; `retryable` says whether the same
+the docs. A message says what happened to what; the hint says what to do; `retryable` is whether the same
 call may work later with nothing changed.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 
 class TidegateError(Exception):
-    """The root: catch this to catch everything that tidegate raises on purpose."""
+    """The base class of every error that tidegate raises on purpose."""
 
     def __init__(self, code: str, message: str, hint: str = "", *, retryable: bool = False) -> None:
         super().__init__(message)
@@ -36,11 +36,12 @@ class TidegateError(Exception):
         return f"{text}  Do: {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors cross process borders; their constructors take other arguments than `Exception` keeps."""
+        """Pickle by fields: errors cross processes, and their constructors take other arguments than
+        `Exception` keeps."""
         return _rebuilt, (type(self), self.args, self.__dict__)
 
     def as_dict(self) -> dict[str, Any]:
-        """The one shape in which `--json` and HTTP tell an error."""
+        """Return the error in the form that `--json` and HTTP use."""
         return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
 
 
@@ -73,13 +74,13 @@ class SerdeError(TidegateError):
         self.position = position
 
     def at(self, topic: str, partition: int, offset: int) -> SerdeError:
-        """The same error, telling where the record stands."""
+        """Return the same error with the record's position."""
         message = f"{topic}/{partition} offset {offset}: {self.message}"
         return SerdeError(self.code, message, self.hint, position=(topic, partition, offset))
 
 
 class RegistryError(TidegateError):
-    """The schema registry cannot be asked, or refuses a schema. No record is at fault, so none is skipped."""
+    """The schema registry is unreachable, or refuses a schema. No record is at fault, so none is skipped."""
 
 
 class UserCodeError(TidegateError):
@@ -107,7 +108,7 @@ class LogError(TidegateError):
     """The log refused a call or failed in it."""
 
     topic: str = ""
-    """Whose records were refused, where that is known."""
+    """The topic whose records were refused, if known."""
 
 
 class FencedError(LogError):
@@ -117,7 +118,7 @@ class FencedError(LogError):
         super().__init__(
             "fenced",
             f"writer {writer!r}{_epoch(held)} was fenced by a newer one{_epoch(current)}",
-            "stop this writer; the newer one goes on from the committed positions",
+            "stop this writer; the newer one continues from the committed positions",
         )
         self.writer = writer
 
@@ -127,7 +128,7 @@ def _epoch(number: int | None) -> str:
 
 
 class UpgradeError(TidegateError):
-    """An upgrade that cannot go on."""
+    """An upgrade that cannot continue."""
 
 
 def _rebuilt(kind: type[TidegateError], args: tuple[Any, ...], fields: dict[str, Any]) -> TidegateError:
@@ -137,8 +138,8 @@ def _rebuilt(kind: type[TidegateError], args: tuple[Any, ...], fields: dict[str,
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, in one line and without Java's stack: behind "An error occurred while calling"
-    comes the exception that Java raised."""
+    """Return an exception's message in one line and without Java's stack: after "An error occurred while
+    calling" comes the exception that Java raised."""
     lines = [line.lstrip(": ") for line in str(error).strip().splitlines()]
-    told = lines[1:] if lines and lines[0].startswith("An error occurred while calling") else lines
-    return told[0][:300] if told else type(error).__name__
+    message = lines[1:] if lines and lines[0].startswith("An error occurred while calling") else lines
+    return message[0][:300] if message else type(error).__name__

@@ -1,4 +1,4 @@
-"""From `module:name` to an app, with its settings."""
+"""Load an app by `module:name`, with its settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.text.user_place import user_place
 
 
 def load_app(name: str, settings: Mapping[str, Any] | None = None) -> App:
-    """The app of this name: an App, or what a function () or (Settings) gives.
+    """Load the app of this name: an App, or what a function () or (Settings) returns.
 
     Raises ConfigError: `no-such-app` if it cannot be imported, `not-an-app` if it is something else.
     """
@@ -52,7 +52,7 @@ def _imported(name: str) -> Any:
             "broken-app",
             f"module {name!r} cannot be imported: {type(error).__name__}: {error}"
             + (f" at {place}" if place else ""),
-            "mend it; python -c 'import ...' shows the same",
+            "fix the error; python -c 'import ...' raises the same",
         ) from error
 
 
@@ -67,7 +67,7 @@ def _called(name: str, target: Any, settings: Mapping[str, Any]) -> Any:
     hints = get_type_hints(target, vars(sys.modules[target.__module__]))
     kind = hints.get(parameters[0].name)
     if not isinstance(kind, type) or not issubclass(kind, Settings):
-        raise _not_an_app(name, f"takes {parameters[0].name!r}, which is no Settings")
+        raise _not_an_app(name, f"takes {parameters[0].name!r}, which is not a Settings class")
     given = kind.of(settings)
     app = target(given)
     if isinstance(app, App):
@@ -77,5 +77,5 @@ def _called(name: str, target: Any, settings: Mapping[str, Any]) -> Any:
 
 def _not_an_app(name: str, what: str) -> ConfigError:
     return ConfigError(
-        "not-an-app", f"{name!r} {what}", "it must be an App, or a function () or (Settings) that gives one"
+        "not-an-app", f"{name!r} {what}", "it must be an App, or a function () or (Settings) that returns one"
     )

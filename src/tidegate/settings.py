@@ -22,7 +22,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class Secret:
-    """Text that prints as `***`. `reveal()` gives it back, on purpose and visibly."""
+    """Text that prints as `***`. `reveal()` returns it, explicitly."""
 
     __slots__ = ("_text",)
 
@@ -43,14 +43,14 @@ class Secret:
 
 
 def operational(default: T) -> T:
-    """A setting whose change recalculates nothing."""
+    """Mark a setting whose change recalculates nothing."""
     marked: T = dataclasses.field(default=default, metadata={"operational": True})
     return marked
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Settings:
-    """Subclass it with annotated fields. An object of it never changes."""
+    """Base class: subclass it with annotated fields. Instances are immutable."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -58,29 +58,31 @@ class Settings:
 
     @classmethod
     def load(cls: type[S], *, folder: Path | None = None) -> S:
-        """The settings of tidegate.toml and the environment."""
+        """Load the settings from tidegate.toml and the environment."""
         config = load_config(folder=folder) if folder else load_config()
         return cls.of(config.settings)
 
     @classmethod
     def of(cls: type[S], values: Mapping[str, Any]) -> S:
-        """The settings from plain values, as a file or the environment gives them."""
+        """Create the settings from plain values, as a file or the environment provides them."""
         known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         for name in values:
             if name not in known:
                 raise ConfigError(
                     "unknown-setting",
                     f"{cls.__name__} has no setting {name!r}",
-                    f"known are: {', '.join(sorted(known)) or 'none'}",
+                    f"use one of: {', '.join(sorted(known)) or 'none'}",
                 )
         try:
             return msgspec.convert(dict(values), cls, strict=False, dec_hook=_secret)
         except msgspec.ValidationError as error:
-            raise ConfigError("bad-setting", f"{cls.__name__}: {error}", "mend it in tidegate.toml") from None
+            raise ConfigError(
+                "bad-setting", f"{cls.__name__}: {error}", "correct it in tidegate.toml"
+            ) from None
 
     def counted(self) -> dict[str, Any]:
-        """The settings whose change recalculates, as plain values for the manifest. A secret is none of them:
-        it opens doors and decides nothing."""
+        """Return the settings whose change recalculates, as plain values for the manifest. Secrets are left
+        out: they give access and do not influence results."""
         hints = get_type_hints(type(self))
         counted: dict[str, Any] = {}
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -91,14 +93,15 @@ class Settings:
             except TypeError as error:
                 raise ConfigError(
                     "bad-setting",
-                    f"{type(self).__name__}.{field.name} cannot be written down: {error}",
+                    f"{type(self).__name__}.{field.name} cannot be stored in the manifest: {error}",
                     "use plain types, or mark it operational",
                 ) from None
         return counted
 
 
 def _may_be_secret(hint: Any) -> bool:
-    """Also while it is None: to set a secret recalculates nothing."""
+    """Whether the type is or includes Secret, also while the value is None: setting a secret recalculates
+    nothing."""
     return hint is Secret or Secret in get_args(hint)
 
 

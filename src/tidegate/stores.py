@@ -1,4 +1,4 @@
-"""The kinds of stores. Each function gives a builder: a value that declares the store and reaches it.
+"""The kinds of stores. Each function returns a builder: the value that declares the store and refers to it.
 
 seen = stores.key_value("seen", bool, key=int).with_changelog({"max.compaction.lag.ms": "3600000"})
 """
@@ -59,7 +59,7 @@ def key_value(name: str, value: Any, *, key: Any = str) -> StoreBuilder[Any]:
 
 
 def of_table(name: str, value: Serde[Any], key: Serde[Any]) -> StoreBuilder[Any]:
-    """One value per key, on disk, with a time that only tables and aggregates see."""
+    """One value per key, on disk, with a time that only tables and aggregates use."""
     return StoreBuilder(name, "key-value", key, value, TIMESTAMPED, _of_table)
 
 
@@ -83,7 +83,7 @@ def window(
     name: str, value: type[V] | Serde[V], *, size: int, retention: int, key: type[K] | Serde[K]
 ) -> StoreBuilder[WindowStore[K, V]]: ...
 def window(name: str, value: Any, *, size: int, retention: int, key: Any = str) -> StoreBuilder[Any]:
-    """One value per key and window start; a window of `size` ms is gone `retention` ms after its end."""
+    """One value per key and window start; a window of `size` ms expires `retention` ms after its end."""
     _check_millis(name, size=size, retention=retention)
     return StoreBuilder(
         name,
@@ -106,7 +106,7 @@ def session(
     name: str, value: type[V] | Serde[V], *, retention: int, key: type[K] | Serde[K]
 ) -> StoreBuilder[SessionStore[K, V]]: ...
 def session(name: str, value: Any, *, retention: int, key: Any = str) -> StoreBuilder[Any]:
-    """One value per key and span of time; a session is gone `retention` ms after its end."""
+    """One value per key and time span; a session expires `retention` ms after its end."""
     _check_millis(name, retention=retention)
     return StoreBuilder(
         name, "session", serde_for(key), serde_for(value), SESSION, _session, retention=retention
@@ -133,9 +133,9 @@ def lru(
     name: str, value: type[V] | Serde[V], *, capacity: int, key: type[K] | Serde[K]
 ) -> StoreBuilder[KeyValueStore[K, V]]: ...
 def lru(name: str, value: Any, *, capacity: int, key: Any = str) -> StoreBuilder[Any]:
-    """At most `capacity` keys, in memory; the one that was not used for longest goes first, and is logged."""
+    """At most `capacity` keys, in memory; the least recently used key is evicted, and the deletion logged."""
     if capacity < 1:
-        raise ConfigError("bad-store", f"store {name!r} cannot hold {capacity} keys", "give at least 1")
+        raise ConfigError("bad-store", f"store {name!r} cannot hold {capacity} keys", "use at least 1")
     return StoreBuilder(
         name, "lru", serde_for(key), serde_for(value), PLAIN, _key_value, in_memory=True, capacity=capacity
     )
@@ -148,7 +148,7 @@ def timers(name: str, *, key: type[K] | Serde[K], by: TimeKind = "stream") -> St
 def timers(name: str, *, key: Any = str, by: TimeKind = "stream") -> StoreBuilder[Any]:
     """One timer per key, by stream time or the wall clock; it calls the step's `on_timer(key, at, ctx)`."""
     if by not in ("stream", "wall"):
-        raise ConfigError("bad-store", f"store {name!r}: timers by {by!r}", 'give "stream" or "wall"')
+        raise ConfigError("bad-store", f"store {name!r}: no timers by {by!r}", 'use "stream" or "wall"')
     return StoreBuilder(name, f"{by}-timers", serde_for(key), serde_for(int), PLAIN, _timers, clock=by)
 
 
@@ -192,5 +192,5 @@ def _check_millis(name: str, **times: int) -> None:
     for what, millis in times.items():
         if not 0 < millis < 1 << 53:
             raise ConfigError(
-                "bad-store", f"store {name!r}: {what} of {millis} ms", "give milliseconds above 0"
+                "bad-store", f"store {name!r} cannot have a {what} of {millis} ms", "use milliseconds above 0"
             )

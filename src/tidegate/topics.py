@@ -1,7 +1,7 @@
-"""Topics as users declare them: a name and the types in it, in one place, for all who use it.
+"""Topics as users declare them: the name and the types, in one place for all code that uses the topic.
 
-A `Topic` holds history, a `TableTopic` holds rows. Neither is a kind of the other, so that a table over
-events is a type error and not a surprise.
+A `Topic` holds events, a `TableTopic` holds rows. Neither is a subclass of the other, so that a table over
+events is a type error.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class TopicBase(Generic[K, V]):
     key_serde: Serde[K]
     value_serde: Serde[V]
     partitions: int | None
-    """How many to create it with; None leaves that to the log."""
+    """The partition count to create it with; None leaves that to the log."""
     timestamp: Timestamp[V] | None
-    """Takes the event time from a value; None keeps the record's own timestamp."""
+    """Returns the event time of a value; None keeps the record's own timestamp."""
     config: Mapping[str, str]
     """Settings by Kafka's own names, used when the topic is created."""
 
@@ -62,7 +62,7 @@ class TopicBase(Generic[K, V]):
             raise ConfigError(
                 "bad-partitions",
                 f"topic {name!r} cannot have {partitions!r} partitions",
-                f"give a number from 1 to {MAX_PARTITIONS:_}, or leave it out",
+                f"use a number from 1 to {MAX_PARTITIONS:_}, or omit it",
             )
         key_serde = _serde(name, "key", key)
         if not key_serde.stable:
@@ -83,46 +83,47 @@ class TopicBase(Generic[K, V]):
             object.__setattr__(self, field, content)
 
     def encode_key(self, key: K | None) -> bytes | None:
-        """The key's bytes; no key has none."""
+        """Encode a key; None, no key, stays None."""
         if key is None:
             return None
         try:
             return self.key_serde.encode(key)
         except SerdeError as error:
-            raise _told(error, f"topic {self.name!r}, key: ") from error
+            raise _prefixed(error, f"topic {self.name!r}, key: ") from error
 
     def encode_value(self, value: V | None) -> bytes | None:
-        """The value's bytes; None, a tombstone, has none."""
+        """Encode a value; None, a tombstone, stays None."""
         if value is None:
             return None
         try:
             return self.value_serde.encode(value)
         except SerdeError as error:
-            raise _told(error, f"topic {self.name!r}, value: ") from error
+            raise _prefixed(error, f"topic {self.name!r}, value: ") from error
 
     def decode_key(self, data: bytes | None) -> K | None:
-        """The key of these bytes. The error does not name the topic: `SerdeError.at` adds the position."""
+        """Decode a key. The error does not name the topic: `SerdeError.at` adds the position."""
         if data is None:
             return None
         try:
             return self.key_serde.decode(data)
         except SerdeError as error:
-            raise _told(error, "key: ") from error
+            raise _prefixed(error, "key: ") from error
 
     def decode_value(self, data: bytes | None) -> V | None:
-        """The value of these bytes. The error does not name the topic: `SerdeError.at` adds the position."""
+        """Decode a value. The error does not name the topic: `SerdeError.at` adds the position."""
         if data is None:
             return None
         try:
             return self.value_serde.decode(data)
         except SerdeError as error:
-            raise _told(error, "value: ") from error
+            raise _prefixed(error, "value: ") from error
 
     def event_time(self, value: V | None, recorded: int) -> int:
-        """The event time in milliseconds since 1970: what `timestamp=` finds, else what was recorded.
+        """Return the event time in milliseconds since 1970: what `timestamp=` returns, else the recorded
+        time.
 
-        A tombstone has no value to look into and keeps the recorded time. What the function itself raises
-        comes through; a result that is no moment from 1970 on is a `SerdeError`, `bad-timestamp`.
+        A tombstone has no value, so it keeps the recorded time. An exception of the function is passed on; a
+        result that is not a time from 1970 on raises SerdeError `bad-timestamp`.
         """
         if self.timestamp is None or value is None:
             return recorded
@@ -133,7 +134,7 @@ class TopicBase(Generic[K, V]):
             return found
         raise SerdeError(
             "bad-timestamp",
-            f"timestamp= of topic {self.name!r} gave {found!r}",
+            f"timestamp= of topic {self.name!r} returned {found!r}",
             "return milliseconds since 1970 as an int, or a datetime with a time zone",
         )
 
@@ -192,7 +193,8 @@ class Topic(TopicBase[K, V]):
 @final
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class TableTopic(TopicBase[K, V]):
-    """Rows, one per key: the newest value counts, None deletes it, and the log compacts the rest away.
+    """Rows, one per key: the newest value replaces older ones, None deletes the row, and the log is
+    compacted.
 
         TOTALS = TableTopic("customer-totals", Totals)
 
@@ -246,5 +248,5 @@ def _serde(topic: str, side: Side, declared: type[V] | Serde[V]) -> Serde[V]:
         raise ConfigError(error.code, f"topic {topic!r}, {side}: {error.message}", error.hint) from error
 
 
-def _told(error: SerdeError, where: str) -> SerdeError:
+def _prefixed(error: SerdeError, where: str) -> SerdeError:
     return SerdeError(error.code, where + error.message, error.hint)

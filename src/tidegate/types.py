@@ -1,4 +1,4 @@
-"""The plain types that all layers speak in."""
+"""The plain types that all layers use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be set from outside: `tidegate.toml` < `TIDEGATE_*` < what a caller or a flag says.
+"""Load settings: `tidegate.toml`, overridden by `TIDEGATE_*`, overridden by the caller or a flag.
 
     app = "orders:app"                       TIDEGATE_APP=orders:app
     log = "sqlite:///.tidegate/log.db"       TIDEGATE_LOG=sqlite://
@@ -9,9 +9,9 @@
     [settings]
     min_cents = 100                          TIDEGATE_SETTINGS__MIN_CENTS=100
 
-A key that nobody knows and a value of the wrong type are errors by name: a misspelt setting that is
-ignored is found weeks later. What stands under [kafka], [registry], [spark], [server] and [settings] belongs
-to others and stays as it is; from the environment it comes as text.
+An unknown key and a value of the wrong type raise an error that names them: an ignored misspelling would be
+noticed weeks later. The sections [kafka], [registry], [spark], [server] and [settings] are passed on as they
+are; their values from the environment are text.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings in force. Printing one never shows a value that may be secret."""
+    """The effective settings. Their repr never shows a value that may be secret."""
 
     app: Text | None = None
-    """The app that `tidegate run` takes: `module:name`."""
+    """The app that `tidegate run` runs: `module:name`."""
     log: Text = "sqlite:///.tidegate/log.db"
     commit_interval_ms: Annotated[int, msgspec.Meta(ge=1, le=3_600_000)] = 100
     state_dir: Text = ".tidegate/state"
     state_budget_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """How much an app's state may take on each host; None for as much as there is."""
+    """How many bytes an app's state may take on each host; None for no limit."""
     upgrade: Literal["apply", "ask"] = "apply"
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
-    """How many a topic gets that says nothing itself."""
+    """The partition count of a created topic that declares none."""
     kafka: dict[str, Any] = {}
     registry: dict[str, Any] = {}
     """The schema registry of topics in Avro and JSON Schema."""
     spark: dict[str, Any] = {}
     server: dict[str, Any] = {}
-    """Where `tidegate serve` listens, and whom it answers: docs/server.md."""
+    """Where `tidegate serve` listens, and who may use it: docs/server.md."""
     settings: dict[str, Any] = {}
     folder: Path = Path()
-    """Where tidegate.toml was found, else the working folder: relative paths start here."""
+    """The folder of tidegate.toml, else the working folder: relative paths start here."""
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
@@ -94,10 +94,10 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Config:
-    """The settings for a working folder: the file found upward from it, the environment, the overrides.
+    """Load the settings for a working folder: the file found upward from it, the environment, the overrides.
 
-    An override that is None was not given. Raises `ConfigError`: `broken-config` for a file that cannot be
-    read as TOML, `unknown-setting` and `bad-setting` by name and place.
+    An override of None counts as not set. Raises ConfigError: `broken-config` for a file that is not valid
+    TOML, `unknown-setting` and `bad-setting` with the setting's name and where it is set.
     """
     start = _working_folder(folder)
     file = next((found for at in (start, *start.parents) if (found := at / FILE).is_file()), None)
@@ -106,13 +106,13 @@ def load_config(
         _merge(merged, _checked(_read(file), str(file)), str(file))
     for variable, layer in _from_environment(os.environ if environ is None else environ):
         _merge(merged, _checked(layer, variable, text=True), variable)
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    _merge(merged, _checked(given, "the arguments"), "the arguments")
+    arguments = {name: value for name, value in (overrides or {}).items() if value is not None}
+    _merge(merged, _checked(arguments, "the arguments"), "the arguments")
     return Config(**merged, folder=file.parent if file is not None else start)
 
 
 def without_login(url: str) -> str:
-    """The URL as it may be printed: without a user and a password."""
+    """Return the URL without user and password, for printing."""
     return url if url.startswith("sqlite:///") else re.sub(r"(?s)^([a-z]*://)?.*@", r"\1***@", url)
 
 
@@ -121,7 +121,7 @@ def _working_folder(folder: Path | None) -> Path:
         return (Path.cwd() if folder is None else folder).absolute()
     except FileNotFoundError:
         raise ConfigError(
-            "no-folder", "the working folder does not exist any more", "go to another one"
+            "no-folder", "the working folder no longer exists", "change to another folder"
         ) from None
 
 
@@ -129,37 +129,37 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_bytes().decode())
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError("broken-config", f"{file}: {error}", "correct that place of the file") from None
+        raise ConfigError("broken-config", f"{file}: {error}", "correct the file at that line") from None
     except (UnicodeDecodeError, RecursionError):
-        raise ConfigError("broken-config", f"{file} is no TOML file", "write it as UTF-8 text") from None
+        raise ConfigError("broken-config", f"{file} is not a TOML file", "write it as UTF-8 text") from None
     except OSError as error:
         raise ConfigError(
             "broken-config", f"{file} cannot be read: {error.strerror}", "check its owner and mode"
         ) from None
 
 
-def _checked(layer: Mapping[str, Any], place: str, *, text: bool = False) -> dict[str, Any]:
-    """The values of one place as their types; `text` allows numbers that are written as text."""
+def _checked(layer: Mapping[str, Any], origin: str, *, text: bool = False) -> dict[str, Any]:
+    """Check and convert the values of one origin; `text` allows numbers that are written as text."""
     checked: dict[str, Any] = {}
     for name, value in layer.items():
         if name not in _TYPES:
             near = get_close_matches(name, _TYPES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(_TYPES)}"
-            raise ConfigError("unknown-setting", f"{place}: there is no setting {name!r}", hint)
+            hint = f"did you mean {near[0]}?" if near else f"use one of: {', '.join(_TYPES)}"
+            raise ConfigError("unknown-setting", f"{origin}: there is no setting {name!r}", hint)
         try:
             checked[name] = msgspec.convert(value, _TYPES[name], strict=not text)
         except msgspec.ValidationError as error:
             found = "" if name in SECTIONS else f": {error}"
-            raise _bad(place, f"{name} cannot be used{found}", f"write {EXAMPLES[name]}") from None
+            raise _bad(origin, f"{name} cannot be used{found}", f"write {EXAMPLES[name]}") from None
         if name in SECTIONS:
             checked[name] = value
     return checked
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each variable that sets something, with what it sets.
+    """Yield each variable that sets something, with what it sets.
 
-    The environment is shared, so a foreign name is left alone, unless it is nearly one of ours.
+    The environment is shared, so unknown names are ignored, unless they resemble a known setting.
     """
     for variable in sorted(environ):
         if not variable.startswith(PREFIX):
@@ -167,18 +167,18 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[st
         name, *path = variable.removeprefix(PREFIX).lower().split("__")
         if name in SECTIONS:
             if not path or not all(path):
-                hint = f"name what it sets: {PREFIX}{name.upper()}__NAME"
-                raise _bad(variable, f"{name} is a section and has no value of its own", hint)
+                hint = f"name the setting: {PREFIX}{name.upper()}__NAME"
+                raise _bad(variable, f"{name} is a section, not a setting", hint)
             yield variable, {name: _nested(name, path, environ[variable])}
         elif name in _TYPES and not path:
             yield variable, {name: environ[variable]}
         elif near := get_close_matches(name, _TYPES, n=1, cutoff=0.85):
             hint = f"did you mean {PREFIX}{near[0].upper()}?"
-            raise ConfigError("unknown-setting", f"{variable} sets nothing", hint)
+            raise ConfigError("unknown-setting", f"{variable} is not a known setting", hint)
 
 
 def _nested(section: str, path: list[str], value: str) -> dict[str, Any]:
-    """The path as a dict of dicts, in some sections with dots for what a variable writes as underscores."""
+    """Return the path as nested dicts; in DOTTED sections a variable's underscores become dots."""
     *outer, last = [part.replace("_", ".") for part in path] if section in DOTTED else path
     nested: dict[str, Any] = {last: value}
     for part in reversed(outer):
@@ -186,19 +186,19 @@ def _nested(section: str, path: list[str], value: str) -> dict[str, Any]:
     return nested
 
 
-def _merge(into: dict[str, Any], layer: Mapping[str, Any], place: str, path: str = "") -> None:
-    """Lay one place over those before it: single values replace, tables are joined."""
+def _merge(into: dict[str, Any], layer: Mapping[str, Any], origin: str, path: str = "") -> None:
+    """Merge one origin over the previous ones: single values replace, tables are merged."""
     for name, value in layer.items():
         here = f"{path}.{name}" if path else name
         if isinstance(value, Mapping):
             below = into.get(name, {})
             if not isinstance(below, Mapping):
-                raise _bad(place, f"{here} has a value already and cannot hold others", "set one of the two")
+                raise _bad(origin, f"{here} has a value, so it cannot be a table", "set only one of the two")
             into[name] = joined = dict(below)
-            _merge(joined, value, place, here)
+            _merge(joined, value, origin, here)
         else:
             into[name] = value
 
 
-def _bad(place: str, message: str, hint: str) -> ConfigError:
-    return ConfigError("bad-setting", f"{place}: {message}", hint)
+def _bad(origin: str, message: str, hint: str) -> ConfigError:
+    return ConfigError("bad-setting", f"{origin}: {message}", hint)

@@ -1,4 +1,4 @@
-"""Sections of tidegate.toml whose names are those of a client library, as that library takes them."""
+"""Convert sections of tidegate.toml that use a client library's setting names to that library's form."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidegate.errors import ConfigError
 
 
 def flat_section(title: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted names, and secrets in place of `{ env = "NAME" }`; ConfigError `missing-variable`.
+    """Return the section with dotted names, and secrets instead of `{ env = "NAME" }`.
 
-    TOML reads `sasl.username = "…"` without quotes as tables in tables.
+    Raises ConfigError `missing-variable`. TOML reads `sasl.username = "…"` without quotes as nested tables.
     """
     return {name: _secret(title, name, value) for name, value in _flat(section).items()}
 
@@ -35,6 +35,6 @@ def _secret(title: str, name: str, value: Any) -> Any:
         raise ConfigError(
             "missing-variable",
             f"[{title}] takes {name} from the variable {variable}, which is not set",
-            "set it where the app is started",
+            f"set {variable} in the environment in which the app is started",
         )
     return os.environ[variable]

@@ -1,4 +1,4 @@
-"""What `[spark]` of tidegate.toml holds: `master`, and `conf` by Spark's own names."""
+"""The section `[spark]` of tidegate.toml: `master`, and `conf` with Spark's own names."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class SparkSettings(msgspec.Struct, frozen=True):
 
 
 def spark_settings(section: Mapping[str, Any]) -> SparkSettings:
-    """The section, checked. Raises ConfigError: `unknown-setting`, `bad-setting`.
+    """Check the section and return its settings. Raises ConfigError: `unknown-setting`, `bad-setting`.
 
-    TOML reads `spark.executor.memory = "4g"` without quotes as tables in tables: that is the same name."""
+    TOML reads `spark.executor.memory = "4g"` without quotes as nested tables: that is the same name."""
     for name in section:
         if name not in SparkSettings.__struct_fields__:
             near = get_close_matches(name, SparkSettings.__struct_fields__, n=1)
-            hint = f"did you mean {near[0]}?" if near else "known are: master, conf"
+            hint = f"did you mean {near[0]}?" if near else "use one of: master, conf"
             raise ConfigError("unknown-setting", f"[spark]: there is no setting {name!r}", hint)
     master, conf = section.get("master", DEFAULT_MASTER), section.get("conf", {})
     if not isinstance(master, str) or not master:
-        raise ConfigError("bad-setting", "[spark]: master is no text", 'write master = "local[*]"')
+        raise ConfigError("bad-setting", "[spark]: master is not text", 'write master = "local[*]"')
     if not isinstance(conf, Mapping):
-        raise ConfigError("bad-setting", "[spark]: conf is no table", "write its lines below [spark.conf]")
+        raise ConfigError("bad-setting", "[spark]: conf is not a table", "write its lines below [spark.conf]")
     return SparkSettings(
         master,
         {name: _as_text(name, value) for name, value in flat_section("spark.conf", conf).items()},
@@ -46,4 +46,4 @@ def _as_text(name: str, value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise ConfigError("bad-setting", f"[spark]: {name} is no single value", f'write "{name}" = "..."')
+    raise ConfigError("bad-setting", f"[spark]: {name} is not a single value", f'write "{name}" = "..."')

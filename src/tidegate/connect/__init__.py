@@ -1,1 +1,1 @@
-"""A connection to a log without Spark: sending to topics and reading them, typed."""
+"""Connect to a log without Spark: send to topics and read them, typed."""

@@ -1,4 +1,4 @@
-"""A connection to a log, without Spark: for producers, scripts and tests."""
+"""Connect to a log without Spark: for producers, scripts and tests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def connect(
     folder: Path | None = None,
     clock: Clock | None = None,
 ) -> Connection:
-    """A connection to the log of tidegate.toml, or to the log at a URL, or to one that is open already.
+    """Connect to the log of tidegate.toml, to the log at a URL, or to an open log.
 
         with tidegate.connect() as log:
             log.send(ORDERS, "ada", Order(1, 500))
 
-    Without a `config` the settings are those of `folder` (the working folder). A log that was passed in
-    open stays open when the connection closes.
+    Without a `config` the settings are those of `folder` (default: the working folder). A log that was passed
+    in open stays open when the connection closes.
     """
-    # The log brings Arrow and SQLite with it; `import tidegate` alone does not.
+    # The log imports Arrow and SQLite; `import tidegate` alone does not.
     from tidegate.connect.connection import Connection
     from tidegate.log.location import LogLocation
     from tidegate.log.open import open_log

@@ -1,8 +1,7 @@
-"""Sending to topics and reading them, typed by their declarations.
+"""Send to topics and read them, typed by their declarations.
 
-What `send` takes, `read` gives back. A `Topic` holds events, so None is no value of it, neither sent nor
-read; a `TableTopic` holds rows, and None deletes one: reading it gives `V | None`.
-"""
+`read` returns what `send` takes. A `Topic` holds events, so None is not a value of it, neither sent nor read;
+a `TableTopic` holds rows, and None deletes one: reading it returns `V | None`."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ V = TypeVar("V")
 
 
 class Sent(NamedTuple):
-    """Where the last record of a call stands."""
+    """The position of the last record of a call."""
 
     topic: str
     partition: int
@@ -37,7 +36,7 @@ class Sent(NamedTuple):
 
 
 class Connection:
-    """An open log and the typed ways into it. A context manager; safe to share between threads."""
+    """An open log with typed reads and writes. A context manager; thread-safe."""
 
     def __init__(
         self, log: Log, *, partitions: int = 4, clock: Clock | None = None, owned: bool = True
@@ -83,19 +82,19 @@ class Connection:
         headers: Headers = (),
         partition: int | None = None,
     ) -> Sent:
-        """Append one record per value, all or none, and durable on return.
+        """Append one record per value, all or none; durable on return.
 
-        After LogError `commit-unknown` they are all there or none is; after any other error none is, but for
-        `offset-unknown` (on Kafka, for a single value): then the record is there.
+        After LogError `commit-unknown` either all were written or none; after any other error none was,
+        except for `offset-unknown` (on Kafka, for a single value): then the record was written.
 
-        A topic that does not exist is created as it is declared. The key chooses the partition, as Kafka
-        does it; without a key calls take turns. The event time is what the topic's `timestamp=` finds in
+        A topic that does not exist is created as it is declared. The key chooses the partition, as in Kafka;
+        calls without a key are sent round-robin. The event time is what the topic's `timestamp=` returns for
         the value, else `timestamp`, else now.
         """
         self._check_open()
         recorded = self._clock.now() if timestamp is None else as_millis(timestamp)
         rows = encoded(topic, key, values, recorded, headers)
-        # Looked up each time: one that was made anew may have another number of partitions.
+        # Looked up each time: a topic that was recreated may have another number of partitions.
         info = ensure_topic(
             self._log,
             topic.name,
@@ -139,18 +138,18 @@ class Connection:
         since: TimeLike | None = None,
         limit: int | None = None,
     ) -> Iterator[Record[Any, Any]]:
-        """The records that are committed now, up to `limit` of them.
+        """Return the records that are committed now, up to `limit` of them.
 
-        Several partitions come as one: each in its own order, the earlier timestamp in the log first.
-        `start` and `end` (not included) are offsets of one partition; `since` is a time, and each partition
-        starts at its first record that is as late. Bytes that are no value of the topic raise `SerdeError`
-        with their position, in their turn; nothing is skipped.
+        Partitions are merged: each keeps its own order, and the earlier timestamp in the log comes first.
+        `start` and `end` (exclusive) are offsets of one partition; `since` is a time, and each partition
+        starts at its first record at or after it. Bytes that are not a value of the topic raise `SerdeError`
+        with their position when they are reached; nothing is skipped.
         """
         self._check_open()
         if limit is not None and limit < 0:
-            raise ConfigError("bad-limit", f"limit {limit} is below 0", "leave it out to read everything")
-        spans = self._spans(topic.name, partition, start, end, since)
-        return self._records(topic, spans, limit)
+            raise ConfigError("bad-limit", f"limit {limit} is below 0", "omit it to read everything")
+        ranges = self._ranges(topic.name, partition, start, end, since)
+        return self._records(topic, ranges, limit)
 
     @overload
     def tail(
@@ -178,19 +177,19 @@ class Connection:
         since: TimeLike | None = None,
         timeout: float | None = None,
     ) -> Iterator[Record[Any, Any]]:
-        """The records that are committed from now on, as they come, without end.
+        """Return the records that are committed from now on, as they arrive, without end.
 
-        With `since`, first those that are there and as late, as `read` gives them. With `timeout` it ends
-        when nothing came for so many seconds.
+        With `since`, first return the existing records from that time on, as `read` does. With `timeout`, end
+        after so many seconds without a record.
         """
         self._check_open()
-        spans = self._spans(topic.name, partition, None, None, since)
-        return self._live(topic, spans, timeout, history=since is not None)
+        ranges = self._ranges(topic.name, partition, None, None, since)
+        return self._live(topic, ranges, timeout, history=since is not None)
 
     def rows(self, table: TableTopic[K, V]) -> dict[K, V]:
-        """The rows of a table at its committed end.
+        """Return the rows of a table at its committed end.
 
-        Where other writers put one key into several partitions, its latest row counts.
+        If other writers wrote a key to several partitions, its latest row is returned.
         """
         self._check_open()
         info = self._log.describe(table.name)
@@ -204,13 +203,13 @@ class Connection:
             except TypeError:
                 raise ConfigError(
                     "unhashable-key",
-                    f"keys of {table!r} cannot be looked up: {type(record.key).__name__} has no hash",
+                    f"keys of {table!r} cannot be dict keys: {type(record.key).__name__} is not hashable",
                     "declare the key class with frozen=True",
                 ) from None
         return rows
 
     def close(self) -> None:
-        """Let go of the log; one that was passed in stays open. Closing twice is fine."""
+        """Close the log, unless it was passed in open. Idempotent."""
         if not self._closed:
             self._closed = True
             if self._owned:
@@ -224,7 +223,7 @@ class Connection:
     ) -> None:
         self.close()
 
-    def _spans(
+    def _ranges(
         self,
         topic: str,
         partition: int | None,
@@ -232,43 +231,43 @@ class Connection:
         end: int | None,
         since: TimeLike | None,
     ) -> dict[TopicPartition, ReadRange]:
-        """What a read is bound to, settled when it is called."""
+        """Return the offsets to read of each partition, fixed when the read is called."""
         info = self._log.describe(topic)
         partitions = partitions_of(info) if partition is None else [_partition_of(info, partition)]
         if (start is not None or end is not None) and len(partitions) > 1:
             raise ConfigError(
                 "offset-of-which-partition",
-                f"topic {topic!r} has {info.partitions} partitions, each with offsets of its own",
-                "name the partition too, or use since= with a time",
+                f"topic {topic!r} has {info.partitions} partitions, each with its own offsets",
+                "pass partition= too, or use since= with a time",
             )
         if start is not None and since is not None:
-            raise ConfigError("start-and-since", "start and since both say where to begin", "give one")
+            raise ConfigError("start-and-since", "start and since are both set", "pass only one of them")
         ends = self._log.ends(partitions)
-        spans: dict[TopicPartition, ReadRange] = {}
+        ranges: dict[TopicPartition, ReadRange] = {}
         for found in partitions:
             begin = info.starts[found.partition] if start is None else start
-            late = 0 if since is None else as_millis(since)
+            earliest = 0 if since is None else as_millis(since)
             if since is not None:
-                begin = self._log.offset_at(found, late)
+                begin = self._log.offset_at(found, earliest)
             if not info.starts[found.partition] <= begin <= ends[found]:
                 raise LogError(
                     "offset-out-of-range",
-                    f"{found} holds offsets {info.starts[found.partition]} to {ends[found] - 1}; "
-                    f"asked for was {begin}",
-                    "history below the start was cut; leave start out to begin there",
+                    f"{found} holds offsets {info.starts[found.partition]} to {ends[found] - 1}, "
+                    f"but {begin} was requested",
+                    "older records were deleted; omit start= to begin at the first offset",
                 )
-            spans[found] = ReadRange(begin, ends[found] if end is None else min(end, ends[found]), late)
-        return spans
+            ranges[found] = ReadRange(begin, ends[found] if end is None else min(end, ends[found]), earliest)
+        return ranges
 
     def _records(
         self,
         topic: Topic[Any, Any] | TableTopic[Any, Any],
-        spans: dict[TopicPartition, ReadRange],
+        ranges: dict[TopicPartition, ReadRange],
         limit: int | None = None,
     ) -> Generator[Record[Any, Any]]:
         if limit == 0:
             return
-        for count, (partition, row) in enumerate(read_merged(self._log, spans), 1):
+        for count, (partition, row) in enumerate(read_merged(self._log, ranges), 1):
             self._check_open()
             yield decoded(topic, partition, row)
             if count == limit:
@@ -277,18 +276,18 @@ class Connection:
     def _live(
         self,
         topic: Topic[Any, Any] | TableTopic[Any, Any],
-        spans: dict[TopicPartition, ReadRange],
+        ranges: dict[TopicPartition, ReadRange],
         timeout: float | None,
         *,
         history: bool,
     ) -> Generator[Record[Any, Any]]:
         if history:
-            yield from self._records(topic, spans)
-        positions = {partition: Offset(span.end) for partition, span in spans.items()}
-        for placed in follow(self._log, positions, timeout):
+            yield from self._records(topic, ranges)
+        positions = {partition: Offset(read_range.end) for partition, read_range in ranges.items()}
+        for located in follow(self._log, positions, timeout):
             self._check_open()
-            if placed is not None:
-                yield decoded(topic, *placed)
+            if located is not None:
+                yield decoded(topic, *located)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,4 +1,4 @@
-"""Between typed values and the rows of a log: what a topic's declaration takes, and what it gives back."""
+"""Convert between typed values and the rows of a log, by a topic's declaration."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ TimeLike = int | datetime
 MAX_CALL_BYTES = 1 << 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_NULL_HINT = "declare a TableTopic if None means that the row is gone"
+_NULL_HINT = "declare a TableTopic if None means that the row is deleted"
 
 
-def as_millis(moment: TimeLike) -> int:
-    """A moment as milliseconds since 1970; `ConfigError` `bad-timestamp` for what is none."""
-    if isinstance(moment, datetime) and moment.utcoffset() is not None:
-        moment = (moment - _EPOCH) // _MILLISECOND
-    if isinstance(moment, int) and not isinstance(moment, bool) and -(1 << 63) <= moment < 1 << 63:
-        return moment
+def as_millis(time: TimeLike) -> int:
+    """Convert a time to milliseconds since 1970; raise ConfigError `bad-timestamp` for anything else."""
+    if isinstance(time, datetime) and time.utcoffset() is not None:
+        time = (time - _EPOCH) // _MILLISECOND
+    if isinstance(time, int) and not isinstance(time, bool) and -(1 << 63) <= time < 1 << 63:
+        return time
     raise ConfigError(
         "bad-timestamp",
-        f"{moment!r} is no moment",
-        "give milliseconds since 1970 as an int, or a datetime with a time zone",
+        f"{time!r} is not a time",
+        "pass milliseconds since 1970 as an int, or a datetime with a time zone",
     )
 
 
@@ -41,13 +41,15 @@ def encoded(
     recorded: int,
     headers: Headers,
 ) -> list[Row]:
-    """One row per value, or an error by name and no row at all."""
+    """Encode one row per value; raise if any of them cannot be encoded."""
     if not values:
         raise ConfigError(
             "no-value", f"nothing was sent to {topic.name!r}", "pass a value, or None to delete a row"
         )
     if isinstance(topic, Topic) and any(value is None for value in values):
-        raise SerdeError("null-value", f"topic {topic.name!r} holds events, and None is none", _NULL_HINT)
+        raise SerdeError(
+            "null-value", f"topic {topic.name!r} holds events, and None is not an event", _NULL_HINT
+        )
     checked = _checked_headers(headers)
     key_bytes = topic.encode_key(key)
     rows = [
@@ -70,7 +72,7 @@ def _checked_headers(headers: Headers) -> Headers:
             raise ConfigError(
                 "bad-header",
                 f"header {name!r} has a {type(value).__name__} as its value",
-                "give bytes or None",
+                "use bytes or None",
             )
     return tuple(headers)
 
@@ -78,7 +80,7 @@ def _checked_headers(headers: Headers) -> Headers:
 def decoded(
     topic: Topic[Any, Any] | TableTopic[Any, Any], partition: TopicPartition, row: ReadRow
 ) -> Record[Any, Any]:
-    """The record that stands there; `SerdeError` with its position for bytes that are none of the topic."""
+    """Decode a record; raise SerdeError with its position if its bytes do not match the topic's types."""
     try:
         if row.value is None and isinstance(topic, Topic):
             raise SerdeError("null-value", "an event without a value", _NULL_HINT)  # noqa: TRY301

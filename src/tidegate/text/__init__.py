@@ -1,1 +1,1 @@
-"""Text for people: bytes as readable values, and typed text as bytes."""
+"""Text for people: render bytes as readable values, and parse typed text into bytes."""

@@ -1,4 +1,4 @@
-"""What a person typed, as the bytes that it stands for."""
+"""Parse text that a person typed into the bytes of a value."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ _NUMBER = re.compile(r"[+-]?(nan|inf|infinity|[0-9.]+(e[+-]?[0-9]+)?)", re.IGNOR
 
 
 def from_text(text: bytes, kind: ValueKind | None) -> bytes:
-    """Text as the bytes of a kind; without one it stays as it is, if it is UTF-8."""
+    """Convert text to the bytes of a kind; without a kind return it unchanged if it is UTF-8."""
     if kind is ValueKind.BYTES:
         return text
     try:
-        said = text.decode()
+        typed = text.decode()
     except UnicodeDecodeError:
-        raise unencodable("str", "it is no UTF-8", "use --type bytes to send bytes as they are") from None
+        raise unencodable("str", "it is not UTF-8", "use --type bytes to send bytes as they are") from None
     if kind is None or kind is ValueKind.STR:
         return text
     if kind is ValueKind.JSON:
         return checked_json(text)
-    return _plain(said.strip(), kind)
+    return _plain(typed.strip(), kind)
 
 
 def checked_json(text: bytes) -> bytes:
-    """The text itself, if it is JSON."""
+    """Return the text if it is JSON."""
     try:
         msgspec.json.format(text).decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise unencodable("json", str(error), "send JSON, or name another type") from None
+        raise unencodable("json", str(error), "send JSON, or use another --type") from None
     return text
 
 
-def _plain(said: str, kind: ValueKind) -> bytes:
+def _plain(typed: str, kind: ValueKind) -> bytes:
     value: int | float | bool
-    if kind is ValueKind.BOOL and said in ("true", "false"):
-        value = said == "true"
-    elif kind in _WHOLE_KINDS and _WHOLE.fullmatch(said):
-        value = int(said)
-    elif kind is ValueKind.FLOAT and _NUMBER.fullmatch(said) and said.count(".") <= 1 and said != ".":
-        value = float(said)
+    if kind is ValueKind.BOOL and typed in ("true", "false"):
+        value = typed == "true"
+    elif kind in _WHOLE_KINDS and _WHOLE.fullmatch(typed):
+        value = int(typed)
+    elif kind is ValueKind.FLOAT and _NUMBER.fullmatch(typed) and typed.count(".") <= 1 and typed != ".":
+        value = float(typed)
     else:
-        raise unencodable(kind, f"{said[:40]!r} is none", "send another value, or name its type")
+        raise unencodable(
+            kind, f"{typed[:40]!r} is not a {kind}", "send another value, or use another --type"
+        )
     return PLAIN_KINDS[kind].encode(value)

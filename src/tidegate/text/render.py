@@ -1,10 +1,10 @@
-"""Bytes as people can look at them, whatever they are.
+"""Render any bytes as readable text.
 
-What is in a record was written by somebody else. It never reaches a terminal as it is: every character that
-is not printable (control characters, escape codes, marks that turn the direction of text) is escaped.
+Records may come from anyone, so their bytes are never written to a terminal as they are: every character that
+is not printable (control characters, escape codes, marks that change the direction of text) is escaped.
 
     text            as it is                       {"a": 1}     as JSON in one short line
-    8 bytes         42, 19.5: our ints and floats, where they can hardly be anything else
+    8 bytes         42, 19.5: ints and floats of tidegate, if they can hardly be anything else
     anything else   0x00ff10… (2,048 bytes)
 """
 
@@ -33,7 +33,7 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class ValueKind(StrEnum):
-    """What a user says that keys or values are."""
+    """The type of keys or values, as a user names it."""
 
     STR = "str"
     INT = "int"
@@ -57,8 +57,8 @@ PLAIN_KINDS = {
 
 
 def shown(data: bytes, kind: ValueKind | None = None, longest: int | None = LONGEST_SHOWN) -> str:
-    """The bytes as one printable line; `SerdeError` if they are not of the kind that was named. With
-    `longest` None all of it."""
+    """Render the bytes as one printable line of up to `longest` characters (None: no limit). Raises
+    SerdeError if they are not of the given kind."""
     text = _guessed(data) if kind is None else _read_as(data, kind)
     if longest is None or len(text) <= longest:
         return text
@@ -66,7 +66,7 @@ def shown(data: bytes, kind: ValueKind | None = None, longest: int | None = LONG
 
 
 def as_json(data: bytes | None, kind: ValueKind | None = None) -> Any:
-    """The bytes as a value to put into JSON: whole, and {"base64": ...} where they are no text."""
+    """Convert the bytes to a value for JSON, in full; {"base64": ...} if they are not text."""
     if data is None:
         return None
     if kind is None:
@@ -82,26 +82,26 @@ def as_json(data: bytes | None, kind: ValueKind | None = None) -> Any:
 
 
 def when(millis: int) -> str:
-    """A timestamp in UTC; a number of milliseconds where no calendar has a name for it."""
+    """Render a timestamp in UTC; as a number of milliseconds if no datetime can hold it."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=millis)
+        time = _EPOCH + timedelta(milliseconds=millis)
     except OverflowError:
         return f"{millis} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def printable(text: str) -> str:
-    """The text with everything escaped that a terminal could act on."""
+    """Escape everything in the text that a terminal could act on."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() else _escape(sign) for sign in text)
+    return "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
 def printable_json(text: str) -> str:
-    """The same for JSON without line breaks, so that it still is JSON, and the same."""
+    """Escape JSON without line breaks, so that it is still the same JSON."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() else _escape_json(sign) for sign in text)
+    return "".join(character if character.isprintable() else _escape_json(character) for character in text)
 
 
 def _read_as(data: bytes, kind: ValueKind) -> str:
@@ -142,18 +142,19 @@ def _guessed_json(data: bytes) -> Any:
 
 
 def _text(data: bytes) -> str | None:
-    """The bytes as text, if that is what they are: some tabs and line breaks, but no binary numbers."""
+    """Return the bytes as text if they look like text: tabs and line breaks, but few other control
+    characters."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    odd = sum(not sign.isprintable() and sign not in _ESCAPES for sign in text)
+    odd = sum(not character.isprintable() and character not in _ESCAPES for character in text)
     return None if "\0" in text or odd * 4 > len(text) else text
 
 
 def _number(data: bytes) -> int | float | None:
-    """An int or float as our serdes write it. Eight bytes of something else would have to be very small as
-    an int, or very short as a float, to be taken for one."""
+    """Return the int or float that tidegate's serdes would have written as these 8 bytes, if plausible: an
+    int of at most 53 bits, or a float with few digits."""
     if len(data) != 8:
         return None
     whole: int = PLAIN[int].decode(data)
@@ -182,13 +183,13 @@ def _count(data: bytes) -> str:
     return "1 byte" if len(data) == 1 else f"{len(data):,} bytes"
 
 
-def _escape(sign: str) -> str:
-    code = ord(sign)
+def _escape(character: str) -> str:
+    code = ord(character)
     if code < 0x100:
-        return _ESCAPES.get(sign, f"\\x{code:02x}")
+        return _ESCAPES.get(character, f"\\x{code:02x}")
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escape_json(sign: str) -> str:
-    units = sign.encode("utf-16-be", "surrogatepass")
+def _escape_json(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

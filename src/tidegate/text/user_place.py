@@ -1,4 +1,4 @@
-"""The line of a user's own code that an error comes from."""
+"""Find the line of the user's own code that raised an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIBRARIES = tuple(
 
 
 def user_place(error: BaseException) -> str:
-    """`orders.py:12`: the innermost line of the user's own; of a library's if there is none."""
+    """Return the innermost line of the user's own code, such as `orders.py:12`, else of a library's."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,9 +1,9 @@
-"""Which topics an app writes: those that belong to it alone, and outputs, which others may write too.
+"""The topics that an app writes: those that belong to it alone, and outputs, which others may write too.
 
-Names are made of the app's id and a name within it, so two apps can make the same one: `shop` with the store
-`eu-totals` and `shop-eu` with the store `totals` both call a changelog `shop-eu-totals-changelog`. Each would
+Names consist of the app's id and a name within it, so two apps can have the same one: `shop` with the store
+`eu-totals` and `shop-eu` with the store `totals` both have a changelog `shop-eu-totals-changelog`. Each would
 restore and read the other's records. So before an app starts for the first time its names are compared with
-those of all others.
+those of all other apps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.topology.manifest import Manifest, internal_topic
 from tidegate.topology.node import INTERNAL, NodeKind
 
 COMMANDS = ("status", "trigger")
-"""Topics of a gate that others write to by design."""
+"""Topics of a gate that other programs write to by design."""
 OF_EACH = (names.positions, names.control, names.status, names.dead_letters)
 
 
@@ -27,23 +27,23 @@ class Belongings:
 
     app: str
     state: tuple[str, ...]
-    """Changelogs and internal topics: what is in them means nothing without the positions."""
+    """Changelogs and internal topics: useless without the positions."""
     named: frozenset[str]
-    """Those of them that the user named, for what a gate admitted: a reset leaves them alone."""
+    """Those of them that the user named, for admitted events of a gate: a reset does not delete them."""
     own: frozenset[str]
-    """What nobody else may write: the state and what every app has."""
+    """Topics that no other app may write: the state, and the topics that every app has."""
     commands: frozenset[str]
-    """Topics of gates under names of the app: others may write to them, and not call them their own."""
+    """Topics of gates under names of the app: others may write to them, but not own them."""
     outputs: frozenset[str]
 
     def shared_with(self, other: Belongings) -> set[str]:
-        """Topics that one of the two takes for its own, and the other one writes."""
-        ours, theirs = self.own | self.commands, other.own | other.commands
-        return set((ours & theirs) | (self.own & other.outputs) | (self.outputs & other.own))
+        """Return the topics that one of the two apps owns and the other one owns or writes."""
+        mine, theirs = self.own | self.commands, other.own | other.commands
+        return set((mine & theirs) | (self.own & other.outputs) | (self.outputs & other.own))
 
 
 def of_manifest(manifest: Manifest) -> Belongings:
-    """The topics of an app that ran."""
+    """Return the topics of an app that has run."""
     gates = {
         name: {"status": one.status, "trigger": one.trigger, "admitted": one.admitted, "audit": one.audit}
         for name, one in manifest.gates.items()
@@ -53,7 +53,7 @@ def of_manifest(manifest: Manifest) -> Belongings:
 
 
 def of_topology(topology: Topology) -> Belongings:
-    """The topics of an app as it is written, with the names that they get in its first generation."""
+    """Return the topics of an app that has not run, with the names of its first generation."""
     app, nodes = topology.app, topology.nodes.values()
     internal = [internal_topic(app, node) for node in nodes if node.kind in INTERNAL]
     changelogs = [

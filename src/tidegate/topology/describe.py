@@ -1,4 +1,4 @@
-"""A topology as text, as JSON and as a picture: for people, for programs, for pages."""
+"""Describe a topology as text, as JSON and as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.topology.node import INTERNAL, Node
 
 
 def as_dict(topology: Topology) -> dict[str, Any]:
-    """Everything about the structure, as plain values."""
+    """Return the whole structure as plain values."""
     return {
         "app": topology.app,
         "components": [
@@ -32,7 +32,7 @@ def as_dict(topology: Topology) -> dict[str, Any]:
 
 
 def as_text(topology: Topology) -> str:
-    """One line per step, indented below what it reads from."""
+    """Return one line per step, indented below its subtopology."""
     lines = [f"app {topology.app}"]
     for component in topology.components:
         lines.append(f"  component {component.id}")
@@ -43,7 +43,7 @@ def as_text(topology: Topology) -> str:
 
 
 def as_mermaid(topology: Topology) -> str:
-    """A flowchart: steps as boxes, topics as cylinders, one frame per subtopology."""
+    """Return a flowchart: steps as boxes, topics as cylinders, one frame per subtopology."""
     lines = ["flowchart LR"]
     topics: dict[str, str] = {}
     edges: list[str] = []

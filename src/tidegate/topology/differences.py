@@ -1,7 +1,8 @@
-"""How an app differs from the one that ran before, in words for the person who changed it.
+"""Report how an app differs from the one that ran before.
 
-A changed structure is refused, since state and positions fit the old one: steps, topics, stores, gates and
-settings are compared. A changed function is noticed and accepted: see `source_code` for what counts as one.
+A changed structure is refused, since state and positions belong to the old one: steps, topics, stores, gates
+and settings are compared. A changed function is reported and accepted: see `source_code` for what counts as
+one.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tidegate.topology.older import brought_up_to_date
 from tidegate.topology.source_code import code_of
 
 SHOWN = 8
-"""How many differences an error names."""
+"""How many differences an error lists."""
 LONGEST_TYPE = 60
 
 
 def check_unchanged(topology: Topology, known: Manifest) -> None:
-    """Raise UpgradeError `changed-app` if the topology is not that of the known manifest, whatever partitions
-    its topics have now."""
+    """Raise UpgradeError `changed-app` if the topology differs from the known manifest; partition counts of
+    topics are not compared."""
     # A topic that the known app did not have counts as one without partitions: it differs by its name.
     counts = defaultdict(int, {**known.sources, **known.sinks})
     made = make_manifest(topology, counts, settled=known.internal_partitions)
@@ -38,27 +39,27 @@ def check_unchanged(topology: Topology, known: Manifest) -> None:
 def settled_with(
     topology: Topology, known: Manifest, made: Manifest, partitions: Mapping[str, int]
 ) -> Manifest:
-    """The known manifest, with the partitions that its sources have now, and without what only another
-    version of tidegate changed. Raises UpgradeError `changed-app` if it is not the made one then."""
+    """Return the known manifest with the current partitions of its sources and the additions of this version
+    of tidegate. Raises UpgradeError `changed-app` if it then differs from `made`."""
     found = grown(topology, brought_up_to_date(topology, known, made), partitions)
     if found != made:
         raise UpgradeError(
             "changed-app",
             f"app {made.app!r} is not the one that ran here before: {_listed(found, made, known.steps)}",
             f"change it back; or start over with: tidegate reset {made.app}; or use a new app id. Upgrades "
-            "come with a later version",
+            "are not supported yet",
         )
     return found
 
 
 def plain(manifest: Manifest) -> Manifest:
-    """As it is when it is read back: JSON has no tuples."""
+    """Return the manifest as it is when it is read back: JSON has no tuples."""
     return msgspec.json.decode(msgspec.json.encode(manifest), type=Manifest)
 
 
 def changed_functions(topology: Topology, known: Manifest) -> list[UpgradeError]:
-    """A notice for each function whose text differs from the one that the app last ran with. There is none
-    for functions whose text is not known, then or now."""
+    """Return a notice for each function whose source differs from the one that the app last ran with, if both
+    are known."""
     found = []
     for sub in topology.subtopologies():
         before = known.steps.get(sub.component, [])
@@ -110,7 +111,7 @@ def _differences(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def _steps(old: Manifest, new: Manifest) -> Iterator[tuple[str, str]]:
-    """The label of each step that is new or gone, and how that is shown. One that was moved is both."""
+    """Yield the label of each added or removed step, and its description. A moved step is both."""
     before, after = _flat(old), _flat(new)
     matcher = SequenceMatcher(
         None, [label for label, _ in before], [label for label, _ in after], autojunk=False
@@ -124,8 +125,8 @@ def _steps(old: Manifest, new: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _flat(manifest: Manifest) -> list[tuple[str, str]]:
-    """The labels of all steps with their lines, sorted by component; the line is empty where it is not known.
-    Components are named after what they hold, so their names are no differences of their own."""
+    """Return the labels of all steps with their source lines (empty if unknown), sorted by component.
+    Components are named after what they contain, so their names are not compared."""
     found: list[tuple[str, str]] = []
     for component, subs in sorted(manifest.components.items()):
         steps = manifest.steps.get(component, [])
@@ -137,7 +138,8 @@ def _flat(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def _stores(old: Manifest, new: Manifest, steps: list[str]) -> Iterator[str]:
-    """Stores that differ, without those that are new or gone together with the step of the same name."""
+    """Yield the stores that differ, without those that were added or removed with the step of the same
+    name."""
     lines = {store: step.location for step in _all_steps(new) for store in step.stores}
     for name in sorted(old.stores.keys() ^ new.stores.keys()):
         if not any(f'"{name}"' in label for label in steps):
@@ -161,7 +163,7 @@ def _of_store(old: StoreEntry, new: StoreEntry) -> Iterator[str]:
 
 
 def _of_type(what: str, old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Short names where the formats differ; of two schemas of one format only that they do."""
+    """Describe a changed type: with the names if the formats differ, else only that the schema changed."""
     before, after = (one.get("format", "") for one in (old, new))
     if before and after and before != after and len(before) + len(after) <= LONGEST_TYPE:
         return f"its {what} are {after}, were {before}"

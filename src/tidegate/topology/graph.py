@@ -1,7 +1,7 @@
-"""The immutable graph, cut into subtopologies and components.
+"""The immutable graph, divided into subtopologies and components.
 
-A subtopology is what is connected without an internal topic: it runs as one stream task per partition. A
-component is what is connected at all, by streams, stores or internal topics: it is the unit of upgrade.
+A subtopology is a set of nodes connected without an internal topic: it runs as one stream task per partition.
+A component is a set of nodes connected by streams, stores or internal topics: it is the unit of upgrade.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """Nodes of one kind of stream task. `inputs` are the nodes that it reads from: sources, tables over
-    topics, and internal topics that another subtopology writes."""
+    """The nodes that one stream task per partition runs. `inputs` are the nodes that it reads from: sources,
+    tables over topics, and internal topics that another subtopology writes."""
 
     component: str
     number: int
@@ -25,7 +25,7 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Subtopologies that belong together, those first that others read from."""
+    """Connected subtopologies; each comes after those that it reads from."""
 
     id: str
     subtopologies: tuple[Subtopology, ...]
@@ -41,22 +41,23 @@ class Topology:
     settings: Mapping[str, object] = field(default_factory=dict)
 
     def children(self, node: int) -> list[Node]:
-        """Nodes that read from this one, in the order in which they were declared."""
+        """Return the nodes that read from this one, in the order of their declaration."""
         return [other for other in self.nodes.values() if node in other.parents]
 
     def subtopologies(self) -> list[Subtopology]:
         return [subtopology for component in self.components for subtopology in component.subtopologies]
 
     def stages(self) -> list[tuple[Subtopology, Node]]:
-        """The subtopologies that Spark runs as DataFrame stages, each with the node that reads its result."""
+        """Return the subtopologies that Spark runs as DataFrame stages, each with the node that reads its
+        result."""
         home = {node: sub for sub in self.subtopologies() for node in sub.nodes}
         frames = (node for node in self.nodes.values() if node.kind is NodeKind.FRAME)
         return [(home[node.parents[0]], node) for node in frames]
 
 
 def feeds_gates_only(topology: Topology, node: Node) -> bool:
-    """Whether nobody but gates sees what a source gives, and nobody looks into it. Behind an internal topic
-    the time and place of a record are those of its origin, which somebody has to look up."""
+    """Whether only gates read a source, so that its records need not be decoded. After an internal topic the
+    time and position of a record are those of its origin, which must be looked up."""
     if node.kind in INTERNAL or (node.topic is not None and node.topic.timestamp is not None):
         return False
     children = topology.children(node.id)
@@ -67,7 +68,7 @@ def feeds_gates_only(topology: Topology, node: Node) -> bool:
 
 
 def build_graph(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
-    """Cut checked nodes into components and subtopologies."""
+    """Divide checked nodes into components and subtopologies."""
     components = []
     for members in _connected(nodes, _all_edges(nodes)):
         inner = {node: nodes[node] for node in members}
@@ -93,8 +94,8 @@ def _all_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
 
 
 def _direct_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
-    """Edges inside of subtopologies. An internal node belongs to the subtopology that reads it; its parents
-    write to it from theirs."""
+    """Yield the edges inside subtopologies. An internal node belongs to the subtopology that reads it; its
+    parents write to it from theirs."""
     for node in nodes.values():
         if node.kind not in INTERNAL:
             yield from ((parent, node.id) for parent in node.parents)
@@ -102,7 +103,7 @@ def _direct_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
 
 
 def _store_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
-    """Nodes that use one store run in one task."""
+    """Yield edges between nodes that share a store: they run in one task."""
     users: dict[str, int] = {}
     for node in nodes.values():
         for store in node.stores:
@@ -112,7 +113,7 @@ def _store_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:
 
 
 def _connected(nodes: Mapping[int, Node], edges: Iterable[tuple[int, int]]) -> list[set[int]]:
-    """Sets of connected nodes, by their first member."""
+    """Return the sets of connected nodes, sorted by their first member."""
     leader = {node: node for node in nodes}
 
     def find(node: int) -> int:
@@ -130,7 +131,7 @@ def _connected(nodes: Mapping[int, Node], edges: Iterable[tuple[int, int]]) -> l
 
 
 def _in_order(nodes: Mapping[int, Node], parts: list[set[int]]) -> list[set[int]]:
-    """Those that write an internal topic before those that read it."""
+    """Sort parts so that those that write an internal topic come before those that read it."""
     home = {node: number for number, part in enumerate(parts) for node in part}
     needs: dict[int, set[int]] = {number: set() for number in range(len(parts))}
     for node in nodes.values():
@@ -153,7 +154,7 @@ def _reads(node: Node) -> bool:
 
 
 def _component_id(nodes: Mapping[int, Node]) -> str:
-    """The first name that the user gave to something durable in it, else to a topic."""
+    """Return the first name that the user chose for a store or step in it, else a topic's name."""
     durable = [
         name
         for node in nodes.values()

@@ -1,9 +1,9 @@
-"""Partitions that were added to a source after an app's first start: whether there can be tasks for them.
+"""Decide whether partitions that were added to a source after an app's first start can be read.
 
-A key's records go to another partition from then on. So an added partition is read, from its start and by a
-task of its own, where nothing depends on which task gets a key: by steps without a store, whatever they write
-to. It is refused for a subtopology with a store (aggregates, tables and joins with them, timers, gates): the
-state of a key stays with its old task; and for one with another input that has fewer partitions.
+From then on some keys' records go to other partitions. So an added partition is read, from its start and by
+its own task, if nothing depends on which task gets a key: by steps without a store, whatever they write to.
+It is refused for a subtopology with a store (aggregates, tables and joins with them, timers, gates), because
+the state of a key stays with its old task; and for one with another input that has fewer partitions.
 
 Internal topics and changelogs keep the partition counts of the first start: keys never move in them.
 """
@@ -20,8 +20,8 @@ from tidegate.topology.manifest import Manifest
 
 
 def grown(topology: Topology, manifest: Manifest, partitions: Mapping[str, int]) -> Manifest:
-    """The manifest with the partitions that its sources have now. Raises ConfigError `partitions-changed` for
-    a topic whose partitions cannot be taken in, and for one that has fewer."""
+    """Return the manifest with the current partitions of its sources. Raises ConfigError `partitions-changed`
+    for a topic whose added partitions cannot be read, and for one that has fewer than before."""
     changed = {
         topic: partitions[topic]
         for topic, count in {**manifest.sources, **manifest.sinks}.items()
@@ -33,28 +33,28 @@ def grown(topology: Topology, manifest: Manifest, partitions: Mapping[str, int])
             before = manifest.sources.get(topic, manifest.sinks.get(topic))
             raise ConfigError(
                 "partitions-changed",
-                f"topic {topic!r} has {count} partitions, and had {before} when app {manifest.app!r} last "
-                f"looked: {why}",
-                f"start over with: tidegate reset {manifest.app}; or use a new app id. A source that is to "
+                f"topic {topic!r} has {count} partitions, and had {before} at the last start of app "
+                f"{manifest.app!r}: {why}",
+                f"start over with: tidegate reset {manifest.app}; or use a new app id. A source that shall "
                 "grow needs .repartition(name, partitions=N) before the first step with a store",
             )
     return msgspec.structs.replace(manifest, sources={**manifest.sources, **changed}) if changed else manifest
 
 
 def _refusal(topology: Topology, manifest: Manifest, topic: str, counts: Mapping[str, int]) -> str:
-    """Why there cannot be tasks for added partitions; empty if there can."""
+    """Return why there cannot be tasks for added partitions; empty if there can."""
     if topic in manifest.sinks:
         return "the keys of an output have moved"
     if counts[topic] < manifest.sources[topic]:
-        return "some of them are gone"
+        return "some of its partitions are gone"
     for sub in topology.subtopologies():
         inputs = _inputs(topology, manifest, sub, counts)
         if topic not in inputs:
             continue
         read = (topology.nodes[number].topic for number in sub.inputs)
-        asked = next((one.partitions for one in read if one is not None and one.name == topic), None)
-        if asked is not None and asked != counts[topic]:
-            return f"the app declares it with {asked}"
+        declared = next((one.partitions for one in read if one is not None and one.name == topic), None)
+        if declared is not None and declared != counts[topic]:
+            return f"the app declares it with {declared}"
         stores = [store.name for node in sub.nodes for store in topology.nodes[node].stores]
         if stores:
             return f"its keys have moved away from their rows in the store {stores[0]!r}"
@@ -67,7 +67,7 @@ def _refusal(topology: Topology, manifest: Manifest, topic: str, counts: Mapping
 def _inputs(
     topology: Topology, manifest: Manifest, sub: Subtopology, counts: Mapping[str, int]
 ) -> dict[str, int]:
-    """The partition count of each topic that a subtopology reads."""
+    """Return the partition count of each topic that a subtopology reads."""
     found: dict[str, int] = {}
     for node in (topology.nodes[number] for number in sub.inputs):
         if node.topic is not None:

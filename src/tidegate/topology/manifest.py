@@ -1,7 +1,7 @@
-"""The manifest: one version of an app, written down. Names of internal things are looked up here.
+"""The manifest: a record of one generation of an app. Names of internal topics are looked up here.
 
-Written to the control topic at the first start, and compared at every later one. What is born in the first
-generation has plain names; what is born later carries the generation in its name.
+It is written to the control topic at the first start, and compared at every later one. Stores and topics of
+the first generation have plain names; those created later have the generation in their name.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class GateEntry(msgspec.Struct, frozen=True):
     audit: str
     partitions: int
     key: str = ""
-    """The serde of its keys, by name; not known of apps that started before this was kept."""
+    """The name of the serde of its keys; empty for apps that an earlier version started."""
     value: str = ""
-    """The serde of its values, by name, as of the newest start: to show them to people."""
+    """The name of the serde of its values as of the newest start: for displaying them."""
 
 
 class StepEntry(msgspec.Struct, frozen=True):
-    """Where a step was written, and its functions: to tell people what changed, never to refuse an app."""
+    """The source line of a step, and its functions: to report what changed, never to refuse an app."""
 
     location: str
     stores: list[str] = []
     code: dict[str, str] = {}
-    """A digest of each function of the user by its role, where its text is known; see `source_code`."""
+    """A digest of each function of the user by its role, if its source is known; see `source_code`."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """Partition count of each source topic."""
     sinks: dict[str, int]
     internal: dict[str, str]
-    """Topic of each repartition, by the name that the user gave."""
+    """Topic of each repartition, by the name that the user chose."""
     internal_partitions: dict[str, int]
     stores: dict[str, StoreEntry]
     components: dict[str, list[list[str]]]
@@ -76,8 +76,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """As in `components`, of the newest start. Apps that an earlier version started have none."""
 
     def purged(self) -> list[str]:
-        """Internal topics that are kept for nobody but their readers. What a gate admitted is kept: replays
-        begin there."""
+        """Return the internal topics whose records are deleted once they were read. What a gate admitted is
+        kept: replays begin there."""
         kept = {gate.admitted for gate in self.gates.values()}
         return [topic for topic in self.internal.values() if topic not in kept]
 
@@ -88,8 +88,8 @@ def make_manifest(
     generation: int = 1,
     settled: Mapping[str, int] | None = None,
 ) -> Manifest:
-    """The manifest of a topology over topics with these partition counts; `settled` as `partition_counts`
-    has it."""
+    """Create the manifest of a topology over topics with these partition counts; `settled` as in
+    `partition_counts`."""
     nodes = topology.nodes
     counts = partition_counts(topology, partitions, settled)
     internal = {
@@ -157,7 +157,7 @@ def _step(node: Node) -> StepEntry:
 
 
 def internal_topic(app: str, node: Node) -> str:
-    """The topic between two subtopologies."""
+    """Return the name of the topic between two subtopologies."""
     topic: str | None = node.options.get("admitted")
     return names.repartition(app, node.name) if topic is None else topic
 
@@ -165,14 +165,12 @@ def internal_topic(app: str, node: Node) -> str:
 def partition_counts(
     topology: Topology, partitions: Mapping[str, int], settled: Mapping[str, int] | None = None
 ) -> dict[tuple[str, int], int]:
-    """How many stream tasks each subtopology has: the partition count that all its inputs share.
+    """Return how many stream tasks each subtopology has: the partition count that all its inputs share.
 
-    An internal topic takes the count that the user asked for, else the one by which it is `settled` in the
-    manifest, since keys must not move in it when a source gets more partitions. A new one takes that of the
-    other inputs beside it, else the largest of those that write to it. Where subtopologies write to each
-    other in a circle, the one that comes first does not wait for the others. A topic that is not there yet
-    takes what the others have.
-    """
+    An internal topic has the count that the user requested, else the one in the manifest (`settled`), since
+    keys must not move in it when a source gets more partitions. A new one gets that of the other inputs of
+    its subtopology, else the largest of those that write to it. If subtopologies write to each other in a
+    cycle, the first one ignores the others. A topic that does not exist yet gets the count of the others."""
     counts: dict[tuple[str, int], int] = {}
     nodes = topology.nodes
     home = {node: (sub.component, sub.number) for sub in topology.subtopologies() for node in sub.nodes}
@@ -190,11 +188,11 @@ def partition_counts(
             else:
                 writers += [counts[home[parent]] for parent in node.parents if home[parent] in counts]
         if len(set(fixed.values())) > 1:
-            told = ", ".join(f"{label} has {count}" for label, count in fixed.items())
+            listed = ", ".join(f"{label} has {count}" for label, count in fixed.items())
             raise ConfigError(
                 "not-co-partitioned",
-                f"topics that meet in one step must have one partition count: {told}",
-                "repartition(name, partitions=...) one of them before they meet",
+                f"topics that are joined or merged must have the same partition count: {listed}",
+                "use repartition(name, partitions=...) on one of them first",
             )
         counts[sub.component, sub.number] = next(iter(fixed.values()), max(writers, default=1))
     return counts

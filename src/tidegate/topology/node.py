@@ -1,4 +1,4 @@
-"""A node of the graph: what happens to records at one place of a topology."""
+"""A node of the graph: one step of a topology."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OnError = Literal["stop", "skip", "dead-letter"]
 
 
 class NodeKind(StrEnum):
-    """What a node does. Those of tables carry changes (old and new value), the others records."""
+    """What a node does. Nodes of tables pass on changes (old and new value), the others records."""
 
     SOURCE = "source"
     MAP = "map"
@@ -50,13 +50,13 @@ class NodeKind(StrEnum):
 INTERNAL = (NodeKind.REPARTITION, NodeKind.TABLE_GROUP, NodeKind.FRAME, NodeKind.ADMITTED)
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
 COMMANDS = (NodeKind.GATE_STATUS, NodeKind.GATE_TRIGGER)
-"""Sources that are not merged by time: all there is in them counts before the next record."""
+"""Sources that are not merged by time: all their records are processed before the next other record."""
 SOURCES = (NodeKind.SOURCE, NodeKind.TABLE, *COMMANDS)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One step. `functions` are the user's, by the role they play; `name` is the one that the user gave."""
+    """One step. `functions` are the user's, by role; `name` is the one that the user chose."""
 
     id: int
     kind: NodeKind
@@ -73,11 +73,11 @@ class Node:
 
     @property
     def label(self) -> str:
-        """How messages and pictures call it."""
+        """Its name in messages and pictures."""
         what = self.name or (self.topic.name if self.topic else "")
         return f'{self.kind.value} "{what}"' if what else self.kind.value
 
 
 def mistake(code: str, node: Node, message: str, hint: str) -> TopologyError:
-    """An error at a node, with the user's line."""
+    """Return the error for a node, with the user's line."""
     return TopologyError(code, message, hint, node=node.label, location=node.location)

@@ -1,7 +1,7 @@
-"""A manifest that an earlier version wrote of the same app, brought to what this version writes of it.
+"""Convert a manifest that an earlier version of tidegate wrote to the form of this version.
 
-What a gate keeps for itself may get more fields: rows without them can be read. Nobody changed their app by
-that, so it is no difference that an app could be refused for.
+A new version may add fields to the rows of a gate's internal stores: rows without them can still be read. The
+user did not change the app, so this must not refuse it as changed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tidegate.topology.node import NodeKind
 
 
 def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> Manifest:
-    """The known manifest, with what earlier versions did not write taken from the one that was just made: the
-    kind of a gate's keys and values, and fields that the rows of a gate's own stores got behind those they
-    had. Where its steps are written, and their functions, are those of the newest start."""
+    """Return the known manifest, completed from `made` with what earlier versions did not write: the serdes
+    of a gate's keys and values, and fields that were appended to the rows of a gate's own stores. Source
+    lines and function digests are those of the newest start."""
     gates = {
         name: replace(gate, key=gate.key or made.gates[name].key, value=made.gates[name].value)
         if name in made.gates
@@ -37,13 +37,13 @@ def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> M
 
 
 def _continues(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether all that was added are fields at the end."""
+    """Whether the new schema only appends fields to the old one."""
     before, after = _fields(old), _fields(new)
     return 0 < len(before) <= len(after) and after[: len(before)] == before
 
 
 def _fields(schema: dict[str, Any]) -> list[Any]:
-    """Of a struct that is written as an array."""
+    """Return the fields of a struct that is written as an array."""
     found: dict[str, Any] = schema.get("type", {})
     title = found.get("$ref", "").rpartition("/")[2]
     fields: list[Any] = found.get("$defs", {}).get(title, {}).get("prefixItems", [])

@@ -1,9 +1,8 @@
-"""A digest of a function's own text: to notice at the next start that somebody changed it.
+"""Compute a digest of a function's own source, to notice at the next start that it was changed.
 
-The text is parsed; comments, docstrings and the lines it stands on do not count. Only the function itself is
-looked at: not what it calls, closes over or reads from its module, and not the arguments of a partial. Where
-no text can be found, such as for functions of a library in C, the name stands for it, or nothing is known.
-"""
+The source is parsed; comments, docstrings and line numbers do not count. Only the function itself is
+digested: not what it calls, closes over or reads from its module, and not the arguments of a partial. If no
+source can be found, as for functions of a C library, the name is digested, or there is no digest."""
 
 from __future__ import annotations
 
@@ -27,17 +26,17 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The text of one function or class."""
+    """The source of one function or class."""
 
     name: str
     location: str
-    """`shop.py:41`; empty where there is no file."""
+    """`shop.py:41`; empty if there is no file."""
     digest: str
 
 
 def code_of(function: Any) -> Code | None:
-    """What is known of a function, class or callable object of the user. None where its text cannot be found,
-    and for functions of this package."""
+    """Return the source of a function, class or callable object of the user; None if it cannot be found, and
+    for functions of this package."""
     target = _unwrapped(function)
     module = getattr(target, "__module__", None) or ""
     if module.partition(".")[0] == __name__.partition(".")[0]:
@@ -56,7 +55,7 @@ def code_of(function: Any) -> Code | None:
 
 
 def file_and_line(file: str, line: int) -> str:
-    """`orders.py:28`, relative to the working directory where the file lies below it."""
+    """Return `orders.py:28`, relative to the working folder if the file is below it."""
     path = Path(file)
     try:
         shown = path.relative_to(Path.cwd()).as_posix()
@@ -66,7 +65,8 @@ def file_and_line(file: str, line: int) -> str:
 
 
 def _unwrapped(function: Any) -> Any:
-    """The function below decorators that name it, partials and bound methods; the class of an object."""
+    """Return the function inside decorators (with `__wrapped__`), partials and bound methods; or the class of
+    an object."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -89,7 +89,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
-# --- where it is written --------------------------------------------------------------------------------
+# --- finding the definition -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class _Definitions:
 
 
 def _definition(code: CodeType) -> _Function | ast.Lambda | None:
-    """The definition that a function was compiled from. Lambdas may share a line: the columns of the compiled
-    instructions show which one it is, and of several around them the innermost is the last."""
+    """Return the definition that a function was compiled from. Lambdas may share a line: the columns of the
+    compiled instructions show which one it is; of nested ones it is the innermost, which starts last."""
     defined = _defined_in(code.co_filename)
     if code.co_name != "<lambda>":
         return _only(defined.functions.get((code.co_name, code.co_firstlineno), []))
@@ -125,16 +125,16 @@ def _class_definition(target: type) -> tuple[str, ast.ClassDef | None]:
 
 
 def _only(found: list[T]) -> T | None:
-    """One that may be another is not known."""
+    """Return the only element; None if there are several, since it is unknown which one is meant."""
     return found[0] if len(found) == 1 else None
 
 
 def _spans(code: CodeType) -> Iterator[tuple[int, int, int, int]]:
-    """Line, column, last line and last column of the instructions that stand for text."""
+    """Yield line, column, last line and last column of the instructions that come from source text."""
     for line, last_line, column, last_column in code.co_positions():
         if line is None or last_line is None or column is None or last_column is None:
             continue
-        if (column, last_column) != (0, 0):  # of the instruction with which every function begins
+        if (column, last_column) != (0, 0):  # (0, 0) is the first instruction of every function
             yield line, column, last_line, last_column
 
 
@@ -173,12 +173,12 @@ def _collect(node: ast.AST, prefix: str, found: _Definitions) -> None:
         _collect(child, inner, found)
 
 
-# --- what counts of it ----------------------------------------------------------------------------------
+# --- what is digested -----------------------------------------------------------------------------------
 
 
 def _shown(value: Any, *, renamed: bool = False) -> str:
-    """A tree as text, without positions, docstrings and what is empty: the same under all versions of Python
-    that read the same tree from it. With `renamed` without the name that it defines."""
+    """Return a tree as text, without positions, docstrings and empty fields: the same in all versions of
+    Python that parse the same tree. With `renamed`, without the name that it defines."""
     if isinstance(value, list):
         return f"[{','.join(_shown(one) for one in value)}]"
     if not isinstance(value, ast.AST):
@@ -200,7 +200,7 @@ def _may_have_docstring(node: ast.AST) -> bool:
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Without `pass` too, which stands where there was nothing but a docstring."""
+    """Remove the docstring, and `pass`, which may have replaced a docstring."""
     match body:
         case [ast.Expr(value=ast.Constant(value=str())), *rest]:
             body = rest

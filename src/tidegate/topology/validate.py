@@ -1,4 +1,4 @@
-"""The checks that need the whole topology. What is wrong with one step was said when it was written."""
+"""The checks that need the whole topology. Mistakes in one step are reported when it is declared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, NodeKind.PEEK)
 
 
 def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
-    """The topology, if nothing is wrong with it."""
+    """Check the nodes and return the topology; raise TopologyError."""
     if not nodes:
         raise mistake(
             "empty-topology",
@@ -32,23 +32,23 @@ def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object
 
 
 def _check_stores(nodes: Mapping[int, Node]) -> None:
-    """One name, one store; one builder may serve several steps."""
-    seen: dict[str, Node] = {}
+    """Check that each store has its own name; several steps may share one builder."""
+    users: dict[str, Node] = {}
     for node in nodes.values():
         for store in node.stores:
-            first = seen.setdefault(store.name, node)
+            first = users.setdefault(store.name, node)
             same = any(other is store for other in first.stores)
             if first is not node and not same:
                 raise mistake(
                     "duplicate-store",
                     node,
-                    f"the store {store.name!r} is declared at {first.location} already",
+                    f"the store {store.name!r} is already declared at {first.location}",
                     "pass the same builder to both steps, or rename one store",
                 )
 
 
 def _check_aggregates(nodes: Mapping[int, Node]) -> None:
-    """An aggregate keeps one row per key."""
+    """Check that aggregates use stores with one row per key."""
     for node in nodes.values():
         if node.kind not in (NodeKind.AGGREGATE, NodeKind.TABLE_AGGREGATE):
             continue
@@ -63,7 +63,8 @@ def _check_aggregates(nodes: Mapping[int, Node]) -> None:
 
 
 def _check_topics(nodes: Mapping[int, Node]) -> None:
-    """A topic is declared once, and an app does not read what it writes: a replay would never end."""
+    """Check that each topic is declared once, and that the app does not read what it writes: a replay would
+    never end."""
     sources = {node.topic.name: node for node in nodes.values() if node.topic and node.kind in SOURCES}
     declared: dict[str, Node] = {}
     for node in nodes.values():
@@ -87,17 +88,17 @@ def _check_topics(nodes: Mapping[int, Node]) -> None:
 
 
 def _check_ends(nodes: Mapping[int, Node]) -> None:
-    """Every step leads to something that lasts. Of a branch one way is enough: none can be taken out."""
+    """Check that every step leads to a topic, store or effect. For a branch one used way is enough."""
     parents = {parent for node in nodes.values() for parent in node.parents}
     used = {node.parents[0] for node in nodes.values() if "pick" in node.options and node.id in parents}
     for node in nodes.values():
         left = "pick" in node.options and node.parents[0] in used
         if node.id not in parents and node.kind not in EFFECTS and not left:
-            raise mistake("dangling", node, "nothing comes of it", "add .to(topic), or take it out")
+            raise mistake("dangling", node, "its result is not used", "add .to(topic), or remove the step")
 
 
 def _check_timers(nodes: Mapping[int, Node]) -> None:
-    """Timers of keys call one step, and nobody else knows what they are for."""
+    """Check that key timers belong to one step, which has an on_timer."""
     owners: dict[str, Node] = {}
     for node in nodes.values():
         timers = [store.name for store in node.stores if store.clock is not None]
@@ -108,14 +109,14 @@ def _check_timers(nodes: Mapping[int, Node]) -> None:
             raise mistake(
                 "no-on-timer",
                 node,
-                f"it declares the timers {timers[0]!r}, and has no on_timer that they could call",
+                f"it declares the timers {timers[0]!r}, but has no on_timer for them to call",
                 "use process with a class that defines on_timer(self, key, at, ctx)",
             )
         if len(timers) > 1:
             raise mistake(
                 "two-timers",
                 node,
-                f"on_timer could not tell the timers {timers[0]!r} and {timers[1]!r} apart",
+                f"it declares two timers, {timers[0]!r} and {timers[1]!r}, which on_timer cannot distinguish",
                 "use one store with a key such as (what, key), or two steps",
             )
         first = owners.setdefault(timers[0], node)
@@ -123,21 +124,21 @@ def _check_timers(nodes: Mapping[int, Node]) -> None:
             raise mistake(
                 "shared-timers",
                 node,
-                f"the timers {timers[0]!r} call the step at {first.location} already",
-                "give each step timers of its own",
+                f"the timers {timers[0]!r} already call the step at {first.location}",
+                "declare separate timers for each step",
             )
 
 
 def _check_components(topology: Topology) -> None:
-    """Positions are kept by the component's id, so no two have the same."""
-    seen: dict[str, Node] = {}
+    """Check that component ids are unique: positions are stored by them."""
+    users: dict[str, Node] = {}
     for component in topology.components:
         node = topology.nodes[min(node for sub in component.subtopologies for node in sub.nodes)]
-        first = seen.setdefault(component.id, node)
+        first = users.setdefault(component.id, node)
         if first is not node:
             raise mistake(
                 "duplicate-name",
                 node,
-                f"what begins here is called {component.id!r}, as is what begins at {first.location}",
-                "parts that share nothing are told apart by their first name: rename a store or a step",
+                f"the component that begins here is named {component.id!r}, like the one at {first.location}",
+                "components are named after their first store or step: rename one of them",
             )
