@@ -40,7 +40,7 @@ class TaskGateHost:
 
     @property
     def stream_time(self) -> int:
-        return self._state.moment.stream_time
+        return self._state.store_time.stream_time
 
     def now(self) -> int:
         return self._context.now(self.stream_time)
@@ -50,7 +50,7 @@ class TaskGateHost:
 
     def begin(self, raw: RawRecord, stream_time: int = -1) -> None:
         self._sender.begin(raw)
-        self._state.moment.stream_time = max(self.stream_time, stream_time)
+        self._state.store_time.stream_time = max(self.stream_time, stream_time)
 
     def record(self) -> RawRecord:
         return self._sender.in_work()

@@ -35,7 +35,7 @@ class TaskOperatorHost:
 
     @property
     def stream_time(self) -> int:
-        return self._state.moment.stream_time
+        return self._state.store_time.stream_time
 
     @property
     def replaying(self) -> bool:
