@@ -185,7 +185,9 @@ def test_what_is_wrong_with_the_bytes_is_told(garbage: bytes, says: str) -> None
     ],
 )
 def test_deeply_nested_bytes_are_refused(form: Any, declared: Any, opening: bytes, size: int) -> None:
-    with pytest.raises(SerdeError, match="nested too deeply") as caught:
+    """From Python 3.12 on a thousand levels are not too many, and the bytes end before the value does."""
+    says = "nested too deeply" if size > 1_000 else "nested too deeply|truncated"
+    with pytest.raises(SerdeError, match=says) as caught:
         form[declared]().decode(opening * size)
     assert caught.value.code == "undecodable"
 
