@@ -13,7 +13,7 @@ from tidegate.errors import ConfigError
 from tidegate.gate.formats import EVERYONE, LONGEST_RECORD, LONGEST_TEXT, RequestedStatus
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.on_error import CODE
+from tidegate.runtime.output.on_error import CODE
 from tidegate.testing import Driver
 from tidegate.testing.gates import GateView
 from tidegate.testing.views import all_records

@@ -15,7 +15,7 @@ from tidegate.gate.buffer import Buffer
 from tidegate.gate.formats import Buffered
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.on_error import CODE
+from tidegate.runtime.output.on_error import CODE
 from tidegate.runtime.output.origin import ORIGIN
 from tidegate.state.lmdb_store import LmdbStore
 from tidegate.testing import Driver

@@ -15,7 +15,7 @@ from tidegate.gate.formats import RequestedStatus, Trigger
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.on_error import CODE, MESSAGE, POSITION
+from tidegate.runtime.output.on_error import CODE, MESSAGE, POSITION
 from tidegate.testing import Driver
 from tidegate.testing.gates import GateView
 from tidegate.types import TopicPartition

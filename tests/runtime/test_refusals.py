@@ -23,7 +23,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.on_error import CODE, POSITION, Place
+from tidegate.runtime.output.on_error import CODE, POSITION, Place
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.topology.node import OnError
 from tidegate.types import Offset, TopicPartition

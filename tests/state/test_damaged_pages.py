@@ -16,7 +16,7 @@ from tests.state.test_bad_state import COUNTS, data_file, filled, reopen
 
 from tidegate import stores
 from tidegate.errors import StateError
-from tidegate.runtime.on_error import by_the_record
+from tidegate.runtime.output.on_error import by_the_record
 from tidegate.state.environment import DAMAGED, ReadOnlyEnvironment, mark_damaged
 from tidegate.state.folders import take_unheld
 from tidegate.state.formats import window_suffix

@@ -1,16 +1,36 @@
-"""DESIGN 3: which layer may import which, held as a test."""
+"""Which package may import which, with the picture of it in docs/architecture.md.
+
+The rules are exact: an import that is not allowed fails, and so does a permission that nothing uses.
+`scripts/import_graph.py` prints the graph that is checked here.
+"""
 
 from __future__ import annotations
 
-import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripts.import_graph import (
+    LAYERS,
+    Graph,
+    Import,
+    circles,
+    edges,
+    imports,
+    modules,
+    package,
+    package_graph,
+    reduction,
+    room_graph,
+    statements,
+    upward,
+)
 
-SOURCE = Path(__file__).parents[2] / "src" / "tidegate"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "tidegate"
+KINDS = ("top", "lazy", "typing")
 EXTRAS = [
     "pyspark",
     "confluent_kafka",
@@ -29,52 +49,213 @@ ONLY_IN = {
     "apsw": ["log/sqlite/"],
     "lmdb": ["state/"],
 }
-MUST_NOT_IMPORT = {
-    "log/": ["state", "runtime", "spark", "app", "cli", "server"],
-    "state/": ["log.sqlite", "log.kafka", "runtime", "spark", "cli", "server"],
-    "serde/": ["log", "state", "runtime", "cli"],
-    "runtime/": ["spark", "cli", "server", "log.sqlite", "log.kafka"],
+ALLOWED = {
+    "errors": "",
+    "types": "",
+    "clock": "types",
+    "config": "errors",
+    "record": "",
+    "log": "clock config errors types",
+    "serde": "config errors",
+    "settings": "config errors",
+    "state": "clock errors log serde types",
+    "text": "errors serde",
+    "topics": "errors log serde",
+    "stores": "errors serde state",
+    "topology": "errors log serde state topics",
+    "connect": "clock config errors log record serde topics types",
+    "gate": "clock errors log record serde state stores text topology types",
+    "dsl": "errors gate log record serde state stores topics topology",
+    "runtime": "clock errors gate log record serde state text topics topology types",
+    "app": "dsl settings stores topics topology",
+    "server": "clock config errors gate log runtime state text topology types",
+    "load": "app errors settings text",
+    "spark": "clock config connect errors load log runtime serde state topics topology types",
+    "tidegate": "app connect dsl errors record serde settings spark stores topics",
+    "testing": "app clock connect errors gate log record runtime serde spark state topics topology types",
+    "cli": "app clock config connect errors gate load log runtime "
+    "serde server spark state testing text tidegate topics topology types",
 }
+"""Every package and every file of the package root, from the lowest layer to the highest. `tidegate` is the
+package itself: what users import."""
+UPWARD = {"app -> spark.running (lazy)", "app -> spark.running (typing)"}
+"""The only imports of a higher layer: `App.start` imports Spark when it is called."""
+NOT_AT_THE_TOP = {
+    "cli.demo.broker -> testing.broker (lazy)",
+    "cli.demo.broker -> testing.broker.jars (lazy)",
+    "cli.doctor -> spark.session (lazy)",
+    "cli.doctor_kafka -> log.kafka.log (lazy)",
+    "cli.doctor_kafka -> log.kafka.log (typing)",
+    "cli.run -> spark.running (lazy)",
+    "cli.run -> spark.session (lazy)",
+    "cli.run_events -> runtime.driver.slot_overview (typing)",
+    "cli.run_screen -> runtime.driver.slot_overview (typing)",
+    "cli.serve -> server.serve (lazy)",
+    "cli.serve -> server.settings (lazy)",
+    "cli.serve -> server.tokens (lazy)",
+    "connect.connect -> log.location (lazy)",
+    "connect.connect -> log.open (lazy)",
+    "connect.connect -> log.protocol (typing)",
+    "connect.connect -> serde.registry_settings (lazy)",
+    "testing.driver -> spark.stages (lazy)",
+    "testing.pytest_plugin -> app (typing)",
+    "tidegate -> spark.frames (typing)",
+    "tidegate -> spark.write (typing)",
+}
+"""Downward imports between packages that wait until a function is called (an extra that may be missing, or a
+command that should start fast) or that are for the type checker alone."""
+ROOMS = {
+    "runtime": {
+        "shared": "",
+        "topics": "",
+        "output": "shared",
+        "operators": "shared",
+        "batches": "operators output shared",
+        "task": "batches operators output shared",
+        "slot": "output task topics",
+        "driver": "output shared slot task topics",
+    },
+}
+"""The folders of a package, and `shared`: the files beside them."""
+LOGS = ("log.sqlite", "log.kafka")
+LOG_USERS = {"log.open", "cli.doctor_embedded", "cli.doctor_kafka", "testing.driver"}
+"""Modules that import an implementation of the log; all others use the protocol."""
 
 
-def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+@pytest.fixture(scope="module")
+def found() -> list[Import]:
+    return list(imports(SOURCE))
 
 
-def sources() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+def expected(table: dict[str, str]) -> dict[str, set[str]]:
+    return {name: set(allowed.split()) for name, allowed in table.items()}
 
 
-def within(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")
+def differences(graph: Graph, table: dict[str, str]) -> list[str]:
+    """Imports that the table does not allow, and permissions that no import uses."""
+    allowed = expected(table)
+    wrong = [
+        str(one)
+        for importer, targets in graph.items()
+        for target, those in targets.items()
+        if target not in allowed.get(importer, set())
+        for one in those
+    ]
+    unused = [
+        f"{importer} may import {target}, and does not"
+        for importer, targets in allowed.items()
+        for target in sorted(targets - set(graph.get(importer, {})))
+    ]
+    return sorted(wrong) + unused
+
+
+def test_every_package_imports_what_the_table_allows_and_nothing_else(found: list[Import]) -> None:
+    graph = package_graph(one for one in found if str(one) not in UPWARD)
+    assert differences(graph, ALLOWED) == []
+
+
+def test_every_package_has_a_rule_and_a_layer() -> None:
+    packages = {package(module) for module in modules(SOURCE)}
+    assert set(ALLOWED) == packages
+    assert {name for layer in LAYERS for name in layer.split()} == packages
+
+
+def test_no_package_reaches_itself_through_others(found: list[Import]) -> None:
+    graph = package_graph(one for one in found if str(one) not in UPWARD)
+    assert circles(edges(graph, *KINDS)) == []
+
+
+def test_the_only_upward_import_is_that_of_spark_by_an_app_that_is_started(found: list[Import]) -> None:
+    assert {str(one) for one in upward(found)} == UPWARD
+
+
+def test_lazy_and_typing_imports_between_packages_are_listed_one_by_one(found: list[Import]) -> None:
+    seen = {str(one) for one in found if one.kind != "top" and package(one.importer) != package(one.imported)}
+    assert seen == UPWARD | NOT_AT_THE_TOP
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_the_rooms_of_a_package_import_downwards_only(found: list[Import], name: str) -> None:
+    graph = room_graph(found, name)
+    assert differences(graph, ROOMS[name]) == []
+    assert circles(edges(graph, *KINDS)) == []
+
+
+def test_the_log_is_used_through_its_protocol(found: list[Import]) -> None:
+    users = {
+        one.importer for one in found if one.imported.startswith(LOGS) and not one.importer.startswith(LOGS)
+    }
+    assert users == LOG_USERS
 
 
 def test_engines_are_imported_in_one_place_only() -> None:
     wrong = [
         f"{path.relative_to(SOURCE)} imports {module}"
-        for path in sources()
-        for module in imports(path)
-        for package, places in ONLY_IN.items()
-        if within(module, package) and not path.relative_to(SOURCE).as_posix().startswith(tuple(places))
+        for path in modules(SOURCE).values()
+        for module, _, _ in statements(path)
+        for engine, places in ONLY_IN.items()
+        if module.split(".", maxsplit=1)[0] == engine
+        and not path.relative_to(SOURCE).as_posix().startswith(tuple(places))
     ]
     assert wrong == []
 
 
-def test_layers_import_downwards_only() -> None:
-    wrong = [
-        f"{path.relative_to(SOURCE)} imports {module}"
-        for path in sources()
-        for layer, forbidden in MUST_NOT_IMPORT.items()
-        if path.relative_to(SOURCE).as_posix().startswith(layer)
-        for module in imports(path)
-        if any(within(module, f"tidegate.{package}") for package in forbidden)
+# --- the picture --------------------------------------------------------------------------------------
+
+
+def drawn(page: str, heading: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The solid and the dotted arrows of the first picture below a heading."""
+    section = page.split(f"\n{heading}\n", maxsplit=1)[1]
+    picture = section.split("```mermaid\n", maxsplit=1)[1].split("```", maxsplit=1)[0]
+    solid: set[tuple[str, str]] = set()
+    dotted: set[tuple[str, str]] = set()
+    for line in picture.splitlines():
+        if arrow := re.fullmatch(r"\s*(\w+(?: & \w+)*) (-->|-\. \w+ \.->) (\w+(?: & \w+)*)", line):
+            ends = [(a, b) for a in arrow[1].split(" & ") for b in arrow[3].split(" & ")]
+            (solid if arrow[2] == "-->" else dotted).update(ends)
+    return solid, dotted
+
+
+def test_the_picture_of_the_layers_shows_the_imports(found: list[Import]) -> None:
+    """Without the arrows that others imply: the transitive reduction."""
+    graph = package_graph(one for one in found if str(one) not in UPWARD)
+    solid, dotted = drawn((ROOT / "docs" / "architecture.md").read_text(), "## Layers")
+    assert solid == reduction(edges(graph, *KINDS))
+    assert dotted == {("app", "spark")}
+
+
+def test_the_picture_of_the_rooms_shows_the_imports(found: list[Import]) -> None:
+    solid, _ = drawn((ROOT / "docs" / "architecture.md").read_text(), "### Rooms of the runtime")
+    assert solid == reduction(edges(room_graph(found, "runtime"), *KINDS))
+
+
+# --- the script -----------------------------------------------------------------------------------------
+
+
+def test_imports_are_told_apart_by_when_they_happen(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for name in ("log/__init__", "log/names", "errors", "__init__"):
+        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "app.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from tidegate.log import names\n"
+        "if TYPE_CHECKING:\n    import tidegate.errors\n"
+        "def start():\n    from tidegate.log.names import app\n    from tidegate import errors\n"
+    )
+    assert sorted(map(str, imports(tmp_path))) == [
+        "app -> errors (lazy)",
+        "app -> errors (typing)",
+        "app -> log.names",
+        "app -> log.names (lazy)",
     ]
-    assert wrong == []
+
+
+def test_circles_and_implied_edges_are_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []}) == [["a", "b", "c"]]
+    assert reduction({"a": ["b", "c"], "b": ["c"], "c": []}) == {("a", "b"), ("b", "c")}
+
+
+# --- what `import tidegate` loads -----------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from tidegate.log.location import LogLocation
 from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.on_error import in_user_code
+from tidegate.runtime.output.on_error import in_user_code
 from tidegate.runtime.slot.purger import Purger
 from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.topics.control import ROLE, read_control

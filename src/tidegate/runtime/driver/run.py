@@ -14,7 +14,7 @@ from tidegate.log.positions import TaskId, check_positions, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.first_positions import append_first_positions
 from tidegate.runtime.driver.takeover import Claim, take_over
-from tidegate.runtime.on_error import Place
+from tidegate.runtime.output.on_error import Place
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.slot.stage import Stage

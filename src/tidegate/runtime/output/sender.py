@@ -10,7 +10,7 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import RawRecord
 from tidegate.record import Record
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.on_error import by_the_record, dead_letter_headers
+from tidegate.runtime.output.on_error import by_the_record, dead_letter_headers
 from tidegate.runtime.output.origin import origin_header
 from tidegate.runtime.output.outputs import Outputs
 from tidegate.runtime.output.routes import Route, Routes

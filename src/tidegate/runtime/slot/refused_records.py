@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.errors import LogError
-from tidegate.runtime.on_error import Place, by_the_record
+from tidegate.runtime.output.on_error import Place, by_the_record
 from tidegate.types import TopicPartition
 
 NARROWER = 10

@@ -13,7 +13,7 @@ from tidegate.log.positions import TaskId
 from tidegate.log.records import RawRecord
 from tidegate.record import Record
 from tidegate.runtime.batches.unchanged_batch import UnchangedBatch
-from tidegate.runtime.on_error import translated_errors
+from tidegate.runtime.output.on_error import translated_errors
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
 from tidegate.state.builder import StoreBuilder

@@ -24,7 +24,7 @@ from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.batches.whole_batches import WholeBatches
 from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.on_error import Place, by_the_record, in_user_code, policy_of, translated_errors
+from tidegate.runtime.output.on_error import Place, by_the_record, in_user_code, policy_of, translated_errors
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.output.time_only import any_time_only, is_time_only

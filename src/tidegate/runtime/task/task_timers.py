@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.errors import TidegateError
 from tidegate.log.positions import TaskId
-from tidegate.runtime.on_error import in_user_code
+from tidegate.runtime.output.on_error import in_user_code
 from tidegate.runtime.task.key_timers import KeyCalls
 from tidegate.runtime.task.timers import Timers
 
