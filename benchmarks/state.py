@@ -49,7 +49,7 @@ class Task:
     def __init__(self, state: StateManager) -> None:
         self.state = state
 
-    def tell_time(self) -> None:
+    def send_time(self) -> None:
         """It has no internal topics."""
 
     def moved(self) -> bool:

@@ -21,7 +21,7 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicInfo, TopicSpec
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.modes import Destination, Mode, takes_records, way_of, writes_dead_letters
+from tidegate.runtime.modes import Destination, Mode, destination_of, takes_records, writes_dead_letters
 from tidegate.runtime.slot.slot import Slot
 from tidegate.state.manager import Limits
 from tidegate.topology.node import NodeKind
@@ -135,7 +135,7 @@ def test_where_records_go_by_mode_and_kind() -> None:
     sinks = [(NodeKind.SINK, False), (NodeKind.SINK, True), (NodeKind.TABLE_SINK, True)]
     inner = [(NodeKind.REPARTITION, False), (NodeKind.TABLE_GROUP, False)]
     ways: dict[Mode, list[Destination]] = {
-        mode: [way_of(mode, kind, rows=rows) for kind, rows in sinks + inner]
+        mode: [destination_of(mode, kind, rows=rows) for kind, rows in sinks + inner]
         for mode in ("live", "replay", "publish")
     }
     assert ways == {

@@ -124,7 +124,7 @@ class Task:
 
     # --- what a commit asks of a task
 
-    def tell_time(self) -> None:
+    def send_time(self) -> None:
         """It has no internal topics."""
 
     def moved(self) -> bool:

@@ -90,7 +90,7 @@ class StoreBench(Generic[S]):
 
     # --- what a commit asks of a task
 
-    def tell_time(self) -> None:
+    def send_time(self) -> None:
         """It has no internal topics."""
 
     def moved(self) -> bool:

@@ -6,8 +6,8 @@
 | replay  | yes           | staging      | nowhere      | written  | off          | is skipped          |
 | publish | no            | nowhere      | nowhere      | nowhere  | off          | -                   |
 
-A replay recalculates: rows are compared before anybody sees them, and what was told once is not told again.
-Its clock is stream time. Publication compares and writes; the tasks only keep their stores readable.
+A replay recalculates: rows are compared before anybody sees them, and events that were sent once are not sent
+again. Its clock is stream time. Publication compares and writes; the tasks only keep their stores readable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Destination(Enum):
     NOWHERE = "nowhere"
 
 
-def way_of(mode: Mode, kind: NodeKind, *, rows: bool) -> Destination:
+def destination_of(mode: Mode, kind: NodeKind, *, rows: bool) -> Destination:
     """Where a node of this kind writes; `rows` says whether its topic holds rows. The topic counts, not the
     step: a stream that is written to a table topic makes rows too."""
     if mode == "live":

@@ -68,7 +68,7 @@ class StepContext:
         self._checked = checked
         self._closed = False
         self._known: dict[int, Any] = {}
-        """The stores that were asked for, by the identity of the builders that the node holds."""
+        """The stores that were requested, by the identity of the builders that the node holds."""
 
     @property
     def stream_time(self) -> int:
@@ -86,7 +86,7 @@ class StepContext:
         return self._host.now()
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
-        """Asked for with every record, so only the first time looks around."""
+        """Called with every record, so only the first call looks at the declared stores."""
         found = self._known.get(id(builder))
         if found is not None and not self._closed:
             return found

@@ -99,7 +99,7 @@ class KeptRows:
     # --- values ---------------------------------------------------------------------------------------
 
     def read(self, data: bytes | None) -> Any:
-        """A value of its own for whoever asks."""
+        """A new value for each caller."""
         return None if data is None else self._decode(data)
 
     def read_many(self, data: Sequence[bytes | None]) -> list[Any]:
@@ -127,8 +127,8 @@ def made_by(initial: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def wants_old(chain: Chain, node: Node) -> bool:
-    """Whether a step behind a table looks at the values that changes replace. Sinks only ask whether there
-    was one, and joins of streams nothing."""
+    """Whether a step behind a table looks at the values that changes replace. Sinks only need to know
+    whether there was one, and joins of streams nothing."""
     return any(
         child.kind not in (NodeKind.TABLE_SINK, NodeKind.JOIN) for child in chain.topology.children(node.id)
     )

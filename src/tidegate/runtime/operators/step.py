@@ -33,15 +33,15 @@ class Chain(Protocol):
     def handler(self, node: Node, parent: int) -> Handler: ...
 
     def getter(self, node: Node, *, before: bool = False) -> Getter:
-        """How a table's row is read; as it was before the change in work, if asked for."""
+        """How a table's row is read; with `before` as it was before the change in work."""
         ...
 
     def replaced(self, store: str) -> Replaced | None:
-        """Where the step that changes a store notes what it replaces; None if nobody asks."""
+        """Where the step that changes a store notes what it replaces; None if no step needs it."""
         ...
 
     def watched(self, store: str) -> Replaced:
-        """The same, asked for from now on."""
+        """The same, and from now on a step needs it."""
         ...
 
     def gate(self, node: Node) -> Handler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
-from tidegate.runtime.modes import Destination, way_of
+from tidegate.runtime.modes import Destination, destination_of
 from tidegate.runtime.output.origin import OWNER
 from tidegate.runtime.output.outputs import Outputs, Target
 from tidegate.runtime.run_context import RunContext
@@ -19,8 +19,8 @@ Route = tuple[Target, tuple[str, bytes]]
 class Routes:
     """The targets of one task, looked up once each."""
 
-    def __init__(self, setting: RunContext, outputs: Outputs) -> None:
-        self._setting = setting
+    def __init__(self, context: RunContext, outputs: Outputs) -> None:
+        self._context = context
         self._outputs = outputs
         self._known: dict[int, Route | None] = {}
 
@@ -33,29 +33,29 @@ class Routes:
             return found
 
     def open(self, subtopology: Subtopology) -> list[Route]:
-        """Look up all that nodes of the subtopology write to. The internal topics among it that nobody else
-        reads: what a gate admits is for others, too."""
+        """Look up all that nodes of the subtopology write to. The internal topics among it that only this
+        app reads: what a gate admits is for others, too."""
         mine = set(subtopology.nodes)
-        nodes = self._setting.topology.nodes.values()
+        nodes = self._context.topology.nodes.values()
         written = [node for node in nodes if not mine.isdisjoint(node.parents)]
         for node in written:
             if node.kind in SINKS:
                 self.of(node)
-        told = [node for node in written if node.kind in INTERNAL and node.kind is not NodeKind.ADMITTED]
-        return [route for node in told if (route := self.of(node)) is not None]
+        timed = [node for node in written if node.kind in INTERNAL and node.kind is not NodeKind.ADMITTED]
+        return [route for node in timed if (route := self.of(node)) is not None]
 
     def _found(self, node: Node) -> Route | None:
-        topic = self._setting.topic_of(node)
+        topic = self._context.topic_of(node)
         rows = node.topic is not None and node.topic.policy == "compact"
-        way = way_of(self._setting.mode, node.kind, rows=rows)
-        if way is Destination.NOWHERE:
+        destination = destination_of(self._context.mode, node.kind, rows=rows)
+        if destination is Destination.NOWHERE:
             return None
-        info = self._staging(topic) if way is Destination.STAGING else self._setting.topics[topic]
-        owner = f"{self._setting.topology.app}/{node.name or topic}".encode()
+        info = self._staging(topic) if destination is Destination.STAGING else self._context.topics[topic]
+        owner = f"{self._context.topology.app}/{node.name or topic}".encode()
         return self._outputs.target(info), (OWNER, owner)
 
     def _staging(self, topic: str) -> TopicInfo:
-        info = self._setting.staging.get(topic)
+        info = self._context.staging.get(topic)
         if info is None:
             raise StateError(
                 "no-staging", f"a replay has no staging topic for {topic!r}", "this is a bug: report it"

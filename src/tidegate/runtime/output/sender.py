@@ -1,4 +1,4 @@
-"""What a task sends: where it goes, and the headers that say where it comes from. Held until the commit."""
+"""What a task sends: where it goes, and the headers with its origin. Held until the commit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sender:
         self._context = context
         self._moment = moment
         self._routes = Routes(context, self.outputs)
-        self._teller = TimeOnlySender([], -1, 0)
+        self._time_only = TimeOnlySender([], -1, 0)
         self._sequence = 0
         self._sequence_before = 0
 
@@ -95,14 +95,14 @@ class Sender:
         """Go on from a position; without a subtopology nothing is sent."""
         self._sequence = int(position.progress.get("sequence", "0"))
         if subtopology is not None:
-            told = int(position.progress.get("told", "-1"))
-            self._teller = TimeOnlySender(self._routes.open(subtopology), told, self._now)
+            sent = int(position.progress.get("told", "-1"))
+            self._time_only = TimeOnlySender(self._routes.open(subtopology), sent, self._now)
 
     def progress(self) -> dict[str, str]:
         """What of it a position keeps."""
         progress = {"sequence": str(self._sequence)}
-        if self._teller:
-            progress["told"] = str(self._teller.told())
+        if self._time_only:
+            progress["told"] = str(self._time_only.sent())
         return progress
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
@@ -119,7 +119,7 @@ class Sender:
 
     def emit_from(self, node: Node, key: bytes, held: Held) -> None:
         """An event that was held, as from where it once came. One that the topic does not take any more is a
-        dead letter: nobody waits for it."""
+        dead letter: no caller waits for it."""
         found = self._routes.of(node)
         if found is None:
             return
@@ -143,14 +143,14 @@ class Sender:
         self.outputs.add(target, raw.key, raw.value, at, dead_letter_headers(raw, error), now)
         self.dead_letters.count += 1
 
-    def tell_time(self, now: int, *, at_once: bool) -> bool:
-        """Time-only records to the partitions behind that were not told the stream time. Whether any."""
-        told = False
+    def send_time(self, now: int, *, at_once: bool) -> bool:
+        """Write time-only records to the partitions behind that lack the stream time. Whether any were."""
+        sent = False
         time = self._moment.stream_time
-        for target, owner, partition in self._teller.due(time, now, at_once=at_once):
-            self._place, told = NOWHERE, True
+        for target, owner, partition in self._time_only.due(time, now, at_once=at_once):
+            self._place, sent = NOWHERE, True
             self.outputs.add_to(target, partition, time, (owner, self._origin(), MARK), now)
-        return told
+        return sent
 
     def writes_to(self, node: Node) -> Route | None:
         return self._routes.of(node)

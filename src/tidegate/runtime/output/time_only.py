@@ -2,9 +2,9 @@
 
 Stream time crosses an internal topic with the records (`origin`). A task that drops what it reads, or writes
 to other partitions only, would leave the time there behind, and windows and timers with it. So at a commit it
-writes to each partition that was not told its time a record with the header `tidegate.time` behind the usual
-two: no key, no value, and never seen by a node. At most one a second for each partition, none in the first
-second of a task, and none when there is nothing to tell.
+writes to each partition that did not receive its time a record with the header `tidegate.time` behind the
+usual two: no key, no value, and never seen by a node. At most one a second for each partition, none in the
+first second of a task, and none when the time has not advanced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVERY_MS = 1000
 
 
 def is_time_only(headers: Headers) -> bool:
-    """Whether a record of an internal topic only tells the time; the mark is its last header.
+    """Whether a record of an internal topic only carries the time; the mark is its last header.
 
     The whole mark: on Kafka a record of time 0 carries a header of the same name with another content, which
     its reader leaves there if a broker changed the time (`log/kafka/zero_time.py`).
@@ -44,11 +44,11 @@ def any_time_only(headers: pa.Array[Any]) -> bool:
 
 
 class TimeOnlySender:
-    """What the partitions of a task's internal topics were told."""
+    """Knows the time that each partition of a task's internal topics received."""
 
-    def __init__(self, routes: Sequence[Route], told: int, now: int) -> None:
+    def __init__(self, routes: Sequence[Route], sent: int, now: int) -> None:
         self._routes = routes
-        self._told = [[told] * len(target.waiting) for target, _ in routes]
+        self._sent = [[sent] * len(target.waiting) for target, _ in routes]
         self._at = [[now] * len(target.waiting) for target, _ in routes]
 
     def __bool__(self) -> bool:
@@ -57,18 +57,18 @@ class TimeOnlySender:
     def due(
         self, time: int, now: int, *, at_once: bool = False
     ) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
-        """Ask once at each commit: target, owner header and partition of each time-only record to write. The
-        records that wait tell the time, too; with `at_once` they do not count, since which of them still
-        wait depends on when there was a commit."""
-        for (target, owner), told, at in zip(self._routes, self._told, self._at, strict=True):
+        """Called once for each commit: target, owner header and partition of each time-only record to write.
+        Records that wait for the commit carry the time, too; with `at_once` they do not count, since which of
+        them still wait depends on when there was a commit."""
+        for (target, owner), sent, at in zip(self._routes, self._sent, self._at, strict=True):
             for partition, waiting in enumerate(target.waiting):
                 origin = origin_of(waiting.last_headers())
                 if origin is not None and not at_once:
-                    told[partition] = max(told[partition], origin.time)
-                if time > told[partition] and (at_once or now >= at[partition] + EVERY_MS):
-                    told[partition], at[partition] = time, now
+                    sent[partition] = max(sent[partition], origin.time)
+                if time > sent[partition] and (at_once or now >= at[partition] + EVERY_MS):
+                    sent[partition], at[partition] = time, now
                     yield target, owner, partition
 
-    def told(self) -> int:
-        """What every partition was told: a task that starts again goes on from there."""
-        return min(min(told) for told in self._told)
+    def sent(self) -> int:
+        """The time that every partition received: a task that starts again goes on from there."""
+        return min(min(sent) for sent in self._sent)

@@ -26,7 +26,7 @@ class Committable(Protocol):
     @property
     def state(self) -> StateManager: ...
 
-    def tell_time(self) -> None:
+    def send_time(self) -> None:
         """A commit begins: add what those behind internal topics must know, if anything."""
         ...
 
@@ -61,7 +61,7 @@ def commit(app: str, log: Log, writer: Writer, tasks: Sequence[Committable], clo
     reach("commit.1")
     for task in tasks:
         task.state.expire()
-        task.tell_time()
+        task.send_time()
     moved = [task for task in tasks if task.moved() or task.state.changed()]
     if moved:
         _commit_log(app, writer, moved, clock)

@@ -125,7 +125,7 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
         batch = _Batch(log, order, position)
         batch.append(writer, [row for some in rows for row in some])
         reach("stage.5")
-        batch.tell_time(writer)
+        batch.send_time(writer)
         reach("stage.6")
         row = position_row(order.task, batch.position(), order.now)
         writer.append(TopicPartition(names.positions(order.app), 0), to_batch([row]))
@@ -179,7 +179,7 @@ class _Batch:
                 part = to_batch(some[at : at + ROWS_AT_ONCE])
                 writer.append(TopicPartition(self._order.writes, number), part)
 
-    def tell_time(self, writer: Writer) -> None:
+    def send_time(self, writer: Writer) -> None:
         """A row may have gone to none of the partitions, and the time goes on behind them all."""
         time = max(self._times.values(), default=NO_TIME)
         if time <= self._known_before:

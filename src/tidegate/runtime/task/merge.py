@@ -3,9 +3,9 @@
 A record is taken only when every source partition shows its head or is at its end; then the smallest of
 (timestamp, topic, offset). Live, the end is the committed end as of the last poll. Strict, for replays, it is
 an offset pinned beforehand: the order then depends on the records alone, never on when they were fetched.
-A strict task takes an internal partition in the order that `sorted_partition` gives it.
+A strict task takes an internal partition in the order of `sorted_partition`.
 
-Partitions of commands are not merged. No record is taken before they were read as far as was asked for, and
+Partitions of commands are not merged. No record is taken before they were read as far as was requested, and
 they come by their own way.
 """
 
@@ -147,7 +147,7 @@ class Merge:
 
 
 class _Buffer:
-    """What was fetched of one partition. Batches are taken apart when their records are asked for singly."""
+    """What was fetched of one partition. Batches are taken apart when records are taken one by one."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition

@@ -57,11 +57,11 @@ class SourcePositions:
         )
 
     def committed(self, position: Position) -> None:
-        """A strict task stands where its position says, once that says that it is done."""
+        """Move a strict task to its position, once that is at or behind all its pins."""
         if self._pinned is not None:
-            told = {tp: position.sources[tp.topic][tp.partition] for tp in self.next}
-            if all(told[partition] >= self._pinned[partition] for partition in told):
-                self.next.update(told)
+            reached = {tp: position.sources[tp.topic][tp.partition] for tp in self.next}
+            if all(reached[partition] >= self._pinned[partition] for partition in reached):
+                self.next.update(reached)
 
     def to_sort(self, internal: Iterable[str], topics: Mapping[str, TopicInfo]) -> dict[TopicPartition, int]:
         """The internal partitions of a strict task, with their starts."""

@@ -147,13 +147,13 @@ class StreamTask:
             raise in_user_code(error, f"{self.id}, init: ", self.id.generation) from error
 
     def close(self) -> None:
-        """End in order; the caller has committed."""
+        """Close the steps and the stores. The caller has committed."""
         if self._chain is not None:
             self._chain.close()
         self.state.close()
 
     def drop(self) -> None:
-        """Let go of everything at once."""
+        """Forget everything that is not committed."""
         self._sender.outputs.clear()
         self._chain = None
         self._merge = None
@@ -179,7 +179,7 @@ class StreamTask:
         return dict(self.at.stepped_over(self.merge))
 
     def purged(self) -> list[TopicPartition]:
-        """What of internal topics nobody else reads, so that it can go behind this task's position."""
+        """Internal partitions that only this task reads: they are purged behind its position."""
         return self.at.purged(self._context.manifest.purged())
 
     def feed(self, fetched: Fetched) -> None:
@@ -289,7 +289,7 @@ class StreamTask:
         self._progress.passed(raw)
 
     def _process_batch(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
-        """All at once; one by one if they are few, one fails, or one only tells the time."""
+        """All at once; one by one if they are few, one fails, or one only carries the time."""
         partition = self.merge.only
         small = batch.num_rows < self._context.small_batch
         if small or (self._sources[partition.topic].internal and any_time_only(batch.column(4))):
@@ -352,16 +352,16 @@ class StreamTask:
     def dead_letters(self) -> Tally:
         return self._sender.dead_letters
 
-    # --- what a commit asks (Committable) -------------------------------------------------------------
+    # --- what a commit needs (Committable) ------------------------------------------------------------
 
-    def tell_time(self) -> None:
-        """Time-only records to the partitions behind that were not told the stream time. A strict task tells
-        it once, at its end: nothing that it writes depends on when it commits."""
+    def send_time(self) -> None:
+        """Write time-only records to the partitions behind that did not receive the stream time. A strict
+        task does so once, at its end: nothing that it writes depends on when it commits."""
         self.gates.before_commit()
         strict = self._pinned is not None
         if strict and (self._timers.left or not self.merge.done()):
             return
-        self._progress.moved |= self._sender.tell_time(self._context.clock.now(), at_once=strict)
+        self._progress.moved |= self._sender.send_time(self._context.clock.now(), at_once=strict)
 
     def moved(self) -> bool:
         return self._progress.moved or (self.at.short_of_pins() and self.merge.done())
