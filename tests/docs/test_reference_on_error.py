@@ -6,7 +6,7 @@ from typing import get_args
 
 from tests.docs.reference import named_first, names, page, rows, sections
 
-from tidegate.runtime import on_error
+from tidegate.runtime.output import on_error
 from tidegate.topology.node import OnError
 
 PAGE = page("on-error")
