@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tidegate.errors import LogError
@@ -91,8 +92,10 @@ class Broker:
         self._end(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """SIGSTOP, and wait until all threads stand still: connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
+        while self.pid is not None and not _stands_still(self.pid):
+            time.sleep(0.01)
 
     def wake(self) -> None:
         """SIGCONT: it goes on where it was frozen."""
@@ -149,3 +152,12 @@ class Broker:
             f"read {self.log_file}",
             retryable=True,
         )
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether each thread of a process is stopped: a busy one goes on for a while on a busy machine."""
+    states = set()
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):
+            states.add(thread.read_text().rpartition(")")[2].split()[0])
+    return states <= {"T", "t", "Z", "X"}
