@@ -15,7 +15,7 @@ from tests.serde.registry_server import RegistryServer
 import tidegate
 from tidegate import Avro, ConfigError, JsonSchema, RegistryError, SerdeError, Topic
 from tidegate.serde.current_registry import current_registry
-from tidegate.serde.registry_settings import registry_settings, settled_registry, use_registry
+from tidegate.serde.registry_settings import registry_settings, resolved_registry, use_registry
 
 CANARY = "c4n4ry"
 ORDER = Order(1, "ada", 2)
@@ -234,7 +234,7 @@ def test_names_with_dots_numbers_and_secrets_are_settled(monkeypatch: pytest.Mon
         "ssl.ca.location": "ca.pem",
         "timeout": "2.5",
     }
-    assert settled_registry(section) == {
+    assert resolved_registry(section) == {
         "url": "http://x",
         "basic.auth.user.info": f"ada:{CANARY}",
         "ssl.ca.location": "ca.pem",
@@ -242,9 +242,9 @@ def test_names_with_dots_numbers_and_secrets_are_settled(monkeypatch: pytest.Mon
     }
     monkeypatch.delenv("REGISTRY_LOGIN")
     with pytest.raises(ConfigError, match="missing-variable"):
-        settled_registry(section)
+        resolved_registry(section)
     with pytest.raises(ConfigError, match="bad-setting"):
-        settled_registry({"timeout": "soon"})
+        resolved_registry({"timeout": "soon"})
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What users write: streams and tables, step by step."""
+"""The API for declaring streams and tables."""

@@ -1,4 +1,4 @@
-"""Arguments that are something else than a step takes: refused at the user's line, with what to write."""
+"""Check the arguments of steps: a wrong one raises an error with the user's line and what to write."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _TAKES: dict[tuple[NodeKind, str], tuple[str, int, str]] = {
     (NodeKind.TABLE_AGGREGATE, "add"): ("the total so far and the row", 2, _TABLE),
     (NodeKind.TABLE_AGGREGATE, "subtract"): ("the total so far and the row", 2, _TABLE),
 }
-"""With what each function is called, how many arguments that is, and what to do who needs more."""
+"""What each function is called with, how many arguments that is, and what to do if it needs more."""
 
 
 def check_functions(node: Node) -> None:
-    """Refuse what is no function, or cannot take what it will be called with."""
+    """Refuse a function that is not callable, or does not accept the arguments it will be called with."""
     for role, function in node.functions.items():
         if not callable(function):
             raise mistake("not-callable", node, f"{role} is a {type(function).__name__}", "pass a function")
@@ -61,7 +61,7 @@ def check_functions(node: Node) -> None:
 
 
 def check_topic(kind: NodeKind, topic: object, usage: str, *, rows: bool = False) -> None:
-    """Refuse what is no declared topic; with `rows`, also a topic of events."""
+    """Refuse anything but a declared topic; with `rows`, also a topic of events."""
     if isinstance(topic, TableTopic if rows else TopicBase):
         return
     form = "TableTopic" if rows else "Topic"
@@ -78,18 +78,18 @@ def check_topic(kind: NodeKind, topic: object, usage: str, *, rows: bool = False
 
 
 def check_operand(code: str, kind: NodeKind, other: object, wanted: type, hint: str) -> None:
-    """Refuse to join or merge with something else than a table or stream of an app."""
+    """Refuse to join or merge with anything but a table or stream of an app."""
     if not isinstance(other, wanted):
         what = f"it takes a {wanted.__name__}, and {other!r} is a {type(other).__name__}"
         raise mistake(code, Node(-1, kind, (), here()), what[:200], hint)
 
 
 def check_stores(node: Node, given: object) -> None:
-    """Refuse stores that are no sequence of builders."""
+    """Refuse stores that are not a sequence of builders."""
     whole = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     wrong = next((one for one in whole if not isinstance(one, StoreBuilder)), None)
     if wrong is not None or whole is not given:
-        message = f"stores={given!r} is no list of stores"[:200]
+        message = f"stores={given!r} is not a list of stores"[:200]
         hint = (
             'declare each one, seen = stores.key_value("seen", bool), and pass them in a list: stores=[seen]'
         )

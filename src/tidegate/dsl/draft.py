@@ -1,4 +1,4 @@
-"""What an app declares, node by node, until it is built."""
+"""Collect the nodes that an app declares, until it is built."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tidegate.topology.node import Node, NodeKind, OnError, mistake
 MAKE_IT_KNOWN = "annotate the function that makes it, in a step before: def name(...) -> Order"
 OR_VALUE = "pass a class or an annotated function, or value=Totals"
 _CONTINUE_A_STREAM = (NodeKind.REPARTITION, NodeKind.FRAME, NodeKind.ADMITTED)
-"""Internal topics whose records are those of a stream. A record of a grouped table takes back an older one,
-so to leave one out would leave a wrong total: it stops the app."""
+"""Internal topics whose records are those of a stream. A record of a grouped table may undo an older one, so
+skipping one would leave a wrong total: it stops the app."""
 
 
 class Draft:
-    """The nodes so far. Streams and tables add to it; each step only refers to earlier ones."""
+    """The nodes declared so far. Streams and tables add to it; each step only refers to earlier ones."""
 
     def __init__(self, app: str) -> None:
         self.app = check_name("app", app)
@@ -47,7 +47,7 @@ class Draft:
         on_error: OnError | None = None,
         **options: Any,
     ) -> Node:
-        """A new node at the user's line."""
+        """Add a node with the user's line."""
         check_stores(Node(-1, kind, tuple(parents), here(), name), stores)
         node = Node(
             len(self.nodes),
@@ -74,14 +74,14 @@ class Draft:
         return node
 
     def refused(self, code: str, node: Node, message: str, hint: str) -> TopologyError:
-        """The error of the node that was added last. It is taken out again: who writes the line anew, in a
-        notebook, finds the app as it was."""
+        """Return the error for the node that was added last, and remove the node: in a notebook the corrected
+        line can then be run again."""
         self.nodes.pop(node.id, None)
         self._names.pop(node.name, None)
         return mistake(code, node, message, hint)
 
     def misplaced(self, node: Node, so: str) -> TopologyError:
-        """The error of a step with state behind a changed key. The node is taken out again."""
+        """Return the error for a step with state after a changed key, and remove its node."""
         return self.refused(
             "not-where-its-key-belongs",
             node,
@@ -90,8 +90,8 @@ class Draft:
         )
 
     def serde(self, node_kind: NodeKind, name: str, what: str, declared: Any, hint: str) -> Serde[Any]:
-        """The serde of a type that must be written, or an error at the user's line. `hint` is for a type that
-        is unknown."""
+        """Return the serde of a type that must be written, or raise at the user's line. `hint` is for a type
+        that is unknown."""
         probe = Node(-1, node_kind, (), here(), name)
         if declared is UNKNOWN:
             raise mistake("missing-serde", probe, f"{what}, but its type is unknown", hint)
@@ -107,7 +107,7 @@ class Draft:
     def store_of(
         self, node_kind: NodeKind, store: str | StoreBuilder[Any], key: Any, value: Any, hint: str
     ) -> StoreBuilder[Any]:
-        """The store of an aggregate: the builder that is given, or one of this name."""
+        """Return the store of an aggregate: the builder that was passed, or a new one of this name."""
         if isinstance(store, StoreBuilder):
             return store
         try:
@@ -120,8 +120,8 @@ class Draft:
         )
 
     def _policy_above(self, number: int) -> OnError | None:
-        """What happens to a record that fails behind an internal topic: what its source declares. Of several
-        streams that were merged it is the first one's."""
+        """Return the error policy for records that fail after an internal topic: that of their source. For
+        merged streams it is the first one's."""
         node = self.nodes[number]
         while node.parents and node.kind not in _CONTINUE_A_STREAM:
             node = self.nodes[node.parents[0]]

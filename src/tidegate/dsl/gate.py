@@ -1,4 +1,4 @@
-"""What `stream.gate(name)` adds to a plan."""
+"""Add the nodes of `stream.gate(name)` to a draft."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.topology.node import Node, NodeKind, mistake
 OnFull = Literal["hold", "dead-letter"]
 
 _LENIENT = {"message.timestamp.after.max.ms": str(2**63 - 1), "max.message.bytes": str(2 << 20)}
-"""A key may be as long as an event usually is."""
+"""Twice the usual record size, because a key may be as long as an event."""
 _FOR_GOOD = {"retention.ms": "-1", **_LENIENT}
 _AS_READ = (
     NodeKind.SOURCE,
@@ -28,11 +28,11 @@ _AS_READ = (
     NodeKind.REPARTITION,
     NodeKind.ADMITTED,
 )
-"""Steps that hand on a record as it was read."""
+"""Steps that pass a record on as it was read."""
 
 
 class GateOptions:
-    """What a user says of a gate, checked."""
+    """The options of a gate."""
 
     def __init__(
         self, max_held: int | None, on_full: OnFull, drain_chunk: int, topics: Mapping[str, str | None]
@@ -43,22 +43,22 @@ class GateOptions:
         self.topics = topics
 
     def check(self, node: Node) -> None:
-        """Raise at the user's line."""
+        """Raise TopologyError, with the user's line, for an invalid option."""
         if self.max_held is not None and (type(self.max_held) is not int or self.max_held < 1):
             raise mistake(
-                "bad-option", node, f"max_held={self.max_held!r}", "give a number of events, or None"
+                "bad-option", node, f"max_held={self.max_held!r}", "use a number of events, or None"
             )
         if self.on_full not in ("hold", "dead-letter"):
             raise mistake("bad-option", node, f"on_full={self.on_full!r}", 'use "hold" or "dead-letter"')
         if type(self.drain_chunk) is not int or self.drain_chunk < 1:
-            raise mistake("bad-option", node, f"drain_chunk={self.drain_chunk!r}", "give a number of events")
+            raise mistake("bad-option", node, f"drain_chunk={self.drain_chunk!r}", "use a number of events")
         try:
             check_name("gate", node.name)
         except ConfigError as cause:
             raise mistake(cause.code, node, cause.message, cause.hint) from cause
         given = [topic for topic in self.topics.values() if topic is not None]
         if len(set(given)) < len(given):
-            raise mistake("bad-option", node, "two topics of a gate have one name", "give each its own")
+            raise mistake("bad-option", node, "two topics of a gate have the same name", "rename one")
         for topic in given:
             try:
                 check_name("topic", topic)
@@ -67,7 +67,7 @@ class GateOptions:
 
 
 def add_gate(plan: Draft, parent: int, name: str, key: Any, value: Any, options: GateOptions) -> Node:
-    """The gate, what it reads and writes, and the node behind it, where a new subtopology begins."""
+    """Add the gate, its topics, and the node after it, where a new subtopology begins; return that node."""
     options.check(Node(-1, NodeKind.GATE, (parent,), here(), name))
     topics = {what: given or names.gate(plan.app, name, what) for what, given in options.topics.items()}
     status: TableTopic[bytes, bytes] = TableTopic(topics["status"], bytes, key=bytes, config=_LENIENT)
@@ -104,7 +104,7 @@ def add_gate(plan: Draft, parent: int, name: str, key: Any, value: Any, options:
 
 
 def _above(plan: Draft, number: int) -> list[Node]:
-    """The node and all that it comes from, as far as records come as they were read."""
+    """Return the node and its ancestors, as far as records are passed on as they were read."""
     node = plan.nodes[number]
     if node.kind not in _AS_READ:
         return [node]

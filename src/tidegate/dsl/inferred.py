@@ -1,4 +1,4 @@
-"""The type that a function without annotations returns, where its code leaves no doubt.
+"""Infer the type that a function without annotations returns, if its bytecode leaves no doubt.
 
 A lambda cannot be annotated, and a key of another type than the declared one would only fail at the first
 record. So the code of the function is read, never run: attributes, items, calls of annotated functions,

@@ -1,4 +1,4 @@
-"""The type of the keys that a function selects."""
+"""Find the type of the keys that a function selects."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from tidegate.dsl.types_of import UNKNOWN, returned_by, without_none
 
 @dataclass(frozen=True, slots=True)
 class UndeclaredKey:
-    """Keys that are not str, of a function that does not declare it. A topic with a key type of its own can
-    still write them; nothing else can, since keys are written as str unless declared otherwise."""
+    """A key type other than str that was inferred and not declared. A topic with its own key type can still
+    write such keys; nothing else can, since keys are written as str unless declared otherwise."""
 
     kind: Any
 
 
 def selected_key(function: Callable[..., Any], value: Any, declared: Any) -> Any:
-    """`key=`, else the return annotation, else str, unless the code of the function shows another type."""
+    """Return `key=`, else the return annotation, else str, unless the function's bytecode shows another
+    type."""
     if declared is not None:
         return declared
     known = without_none(returned_by(function))

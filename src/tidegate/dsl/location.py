@@ -1,4 +1,4 @@
-"""Where in the user's files a step was written."""
+"""Find the line of the user's code that declares a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
 def here() -> str:
-    """`orders.py:28`: the innermost line outside of this package."""
+    """Return the innermost line outside of this package, such as `orders.py:28`."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What user code inside of a `process` step sees and may do."""
+"""The interface of user code in a `process` step."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Cancellable", "Context", "Processor", "TimeKind", "TimedProcessor"]
 
 
 class Cancellable(Protocol):
-    """A timer that can be stopped."""
+    """A timer that can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Context(Protocol, Generic[K, V]):
-    """The step's view of its stream task. It forwards records of key K and value V."""
+    """What a step can use of its stream task. It forwards records of key K and value V."""
 
     def store(self, builder: StoreBuilder[S]) -> S:
-        """The store of a builder that the step declared."""
+        """Return the store of a builder that the step declared."""
         ...
 
     def forward(self, record: Record[K, V], to: str | None = None) -> None:
-        """Pass a record on: to all steps behind this one, or to the one of that name."""
+        """Pass a record on to all steps after this one, or to the one of that name."""
         ...
 
     def schedule(self, every: int, call: Callable[[int], None], *, by: TimeKind = "stream") -> Cancellable:
@@ -37,17 +37,17 @@ class Context(Protocol, Generic[K, V]):
         ...
 
     def now(self) -> int:
-        """Wall-clock time in milliseconds; stream time while replaying."""
+        """Return wall-clock time in milliseconds; stream time while replaying."""
         ...
 
     @property
     def stream_time(self) -> int:
-        """The highest timestamp that the task has seen; -1 before the first record."""
+        """The highest timestamp that the task has processed; -1 before the first record."""
         ...
 
     @property
     def replaying(self) -> bool:
-        """Whether history is being recalculated: effects on other systems belong behind `if not`."""
+        """Whether history is being recalculated: skip effects on other systems then."""
         ...
 
     @property
@@ -55,8 +55,8 @@ class Context(Protocol, Generic[K, V]):
 
 
 class Processor(Protocol):
-    """A step as a class: made once per stream task with no arguments, then `init`, `process` for each record,
-    `close`. Nothing in its fields survives a crash; what must survive goes into a store."""
+    """A step as a class: created once per stream task without arguments, then `init`, `process` for each
+    record, `close`. Its attributes do not survive a crash; what must survive belongs in a store."""
 
     def init(self, ctx: Context[Any, Any]) -> None: ...
 
@@ -66,9 +66,9 @@ class Processor(Protocol):
 
 
 class TimedProcessor(Processor, Protocol):
-    """A step that declares `stores.timers(...)`: it is called for each key whose time has come."""
+    """A step that declares `stores.timers(...)`: `on_timer` is called for each key whose timer is due."""
 
     def on_timer(self, key: Any, at: int, ctx: Context[Any, Any]) -> None:
-        """The timer that was set for `key` at `at` is due. It is gone already; set it again for another call.
-        What the call does and that the timer is gone are committed together."""
+        """Handle the timer of `key`, which was due at `at`. It is already removed; set it again for another
+        call. The removal and the effects of the call are committed together."""
         ...

@@ -1,4 +1,4 @@
-"""Streams: histories of events, step by step."""
+"""Streams of events, and their steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ N = TypeVar("N", int, float)
 
 
 class Stream(Generic[K, V]):
-    """Records of key K and value V. Every step gives a new stream; a stream never changes.
+    """Records of key K and value V. Immutable: every step returns a new stream.
 
     Functions are pure: they change neither their arguments nor what they returned, since a record may be
     processed again, with others in a batch, and its value is shared by the branches of a stream. Only the
@@ -49,28 +49,28 @@ class Stream(Generic[K, V]):
     # --- stateless steps: functions take the value ----------------------------------------------------
 
     def map(self, function: Callable[[V], R]) -> Stream[K, R]:
-        """Another value for each record; the key stays. A function that needs the key or the time goes to
+        """Replace the value of each record; the key stays. If the function needs the key or the time, use
         `map_records`."""
         node = self._plan.add(NodeKind.MAP, [self._node], functions={"function": function})
         return Stream(self._plan, node.id, self._key, returned_by(function), rekeyed=self._rekeyed)
 
     def flat_map(self, function: Callable[[V], Iterable[R]]) -> Stream[K, R]:
-        """Any number of values for each record; the key stays."""
+        """Replace each record by any number of values; the key stays."""
         node = self._plan.add(NodeKind.FLAT_MAP, [self._node], functions={"function": function})
         value = elements_of(returned_by(function))
         return Stream(self._plan, node.id, self._key, value, rekeyed=self._rekeyed)
 
     def filter(self, predicate: Callable[[V], bool]) -> Stream[K, V]:
-        """Only records whose value passes. Where the predicate needs the key or the time, `map_records` puts
-        them into the value first."""
+        """Keep records whose value passes. If the predicate needs the key or the time, put them into the
+        value with `map_records` first."""
         return self._same(NodeKind.FILTER, predicate)
 
     def peek(self, function: Callable[[V], object]) -> Stream[K, V]:
-        """Look at each value on its way, once or more often: after a crash a record may come again."""
+        """Call the function with each value, at least once: after a crash a record is processed again."""
         return self._same(NodeKind.PEEK, function)
 
     def map_records(self, function: Callable[[Record[K, V]], Record[K2, V2]]) -> Stream[K2, V2]:
-        """Another record for each: key, value, headers and timestamp are open."""
+        """Replace each record: key, value, headers and timestamp may change."""
         node = self._plan.add(NodeKind.MAP_RECORDS, [self._node], functions={"function": function})
         key, value = filled(returned_by(function), Record)
         return Stream(self._plan, node.id, key, value, rekeyed=True)
@@ -78,13 +78,14 @@ class Stream(Generic[K, V]):
     def select_key(
         self, function: Callable[[V], K2], *, key: type[K2] | Serde[K2] | None = None
     ) -> Stream[K2, V]:
-        """Another key for each record. State needs `group_by` or `repartition`: the records do not move."""
+        """Replace the key of each record. State needs `group_by` or `repartition`: the records do not
+        move."""
         node = self._plan.add(NodeKind.SELECT_KEY, [self._node], functions={"function": function})
         selected = selected_key(function, self._value, key)
         return Stream(self._plan, node.id, selected, self._value, rekeyed=True)
 
     def merge(self, *others: Stream[K, V]) -> Stream[K, V]:
-        """The records of several streams as one."""
+        """Merge several streams into one."""
         for other in others:
             check_operand(
                 "not-a-stream", NodeKind.MERGE, other, Stream, "merge with a stream: app.stream(TOPIC)"
@@ -106,10 +107,10 @@ class Stream(Generic[K, V]):
     def branch(
         self, *predicates: Callable[[V], bool], **named: Callable[[V], bool]
     ) -> tuple[Stream[K, V], ...] | dict[str, Stream[K, V]]:
-        """One stream per predicate, and one more for the rest: each record goes to the first that passes.
+        """Split into one stream per predicate and one for the rest: a record goes to the first that matches.
 
-        Predicates with names, `branch(big=..., small=...)`, give a dict of streams with these names, and
-        "rest" for the records that no predicate takes."""
+        Predicates with names, `branch(big=..., small=...)`, return a dict of streams with these names, and
+        "rest" for the records that no predicate matches."""
         labels = [*map(str, range(len(predicates))), *named]
         roles = {
             f"predicate {label}": one
@@ -132,8 +133,8 @@ class Stream(Generic[K, V]):
     def map_batches(
         self, function: Callable[[pa.RecordBatch], pa.RecordBatch], value: type[V2] | Serde[V2]
     ) -> Stream[K, V2]:
-        """Whole Arrow batches: columns timestamp, key, value (bytes) and headers in, the same out. `value`
-        says what the bytes of the new values are."""
+        """Map whole Arrow batches: columns timestamp, key, value (bytes) and headers in, the same out.
+        `value` is the type of the new values."""
         plan = self._plan
         what, makes = "the batch must hold it as bytes", MAKE_IT_KNOWN
         node = plan.add(
@@ -164,16 +165,16 @@ class Stream(Generic[K, V]):
     def group_by(
         self, name: str, function: Callable[[V], Any], *, key: Any = None, partitions: int | None = None
     ) -> Stream[Any, V]:
-        """Another key, and the records where it belongs: through the topic `<app>-<name>-repartition`. Keys
-        are str unless `key=` names their type, as in `key=int`, or the function's annotation does."""
+        """Replace the key and repartition by it, through the topic `<app>-<name>-repartition`. Keys are str
+        unless `key=` names their type, as in `key=int`, or the function's annotation does."""
         return self.select_key(function, key=key).repartition(name, partitions=partitions)
 
     def repartition(self, name: str, *, partitions: int | None = None) -> Stream[K, V]:
-        """The same records, each in the partition of its key, through a topic of this name."""
+        """Move each record to the partition of its key, through a topic of this name."""
         return Stream(self._plan, self._through(name, partitions).id, self._key, self._value)
 
     def _through(self, name: str, partitions: int | None = None) -> Node:
-        """An internal topic behind this stream."""
+        """Add an internal topic after this stream."""
         key, value = (
             self._plan.serde(
                 NodeKind.REPARTITION, name, f"the topic must write its {part}", kind, MAKE_IT_KNOWN
@@ -202,11 +203,11 @@ class Stream(Generic[K, V]):
     def frame(
         self, name: str, function: Callable[[Any], Any], *, key: Any = None, value: Any = None
     ) -> Stream[Any, Any]:
-        """Any Spark code between two steps: a function of a DataFrame that gives a DataFrame.
+        """Run Spark code between two steps: a function from DataFrame to DataFrame.
 
-        It gets the records of a while as columns key, value, timestamp, partition, offset and headers, and
-        gives rows with key and value; `key` and `value` say their types if these differ from what goes in.
-        Rows without `timestamp` happen now. Whoever keeps `partition` and `offset` keeps the order."""
+        It gets a micro-batch of records as columns key, value, timestamp, partition, offset and headers, and
+        returns rows with key and value; `key` and `value` are their types if these differ from the input's.
+        Rows without `timestamp` get the current time. To keep the order, keep `partition` and `offset`."""
         before = self._through(f"{name}-input")
         kinds = (self._key if key is None else key, self._value if value is None else value)
         key_serde, value_serde = (
@@ -226,18 +227,18 @@ class Stream(Generic[K, V]):
     # --- state: a name, or a builder, first -----------------------------------------------------------
 
     def count(self, store: str | StoreBuilder[Any]) -> Table[K, int]:
-        """How many records each key had, those without value left out."""
+        """Count the records of each key; records without value are left out."""
         return self._aggregate(store, int, {"initial": int, "count": _plus_one}, built_in="count")
 
     def sum(self, store: str | StoreBuilder[Any], function: Callable[[V], N]) -> Table[K, N]:
-        """The sum of a number of each record, by key; records without value are left out."""
+        """Sum a number of each record, by key; records without value are left out."""
         number = returned_by(function)
         kind = int if number is UNKNOWN else number
         roles = {"initial": kind, "number": function}
         return self._aggregate(store, kind, roles, built_in="sum", hint=_ANNOTATE)
 
     def reduce(self, store: str | StoreBuilder[Any], function: Callable[[V, V], V]) -> Table[K, V]:
-        """The values of a key, two at a time; the first is taken as it is. None deletes the row."""
+        """Combine the values of a key, two at a time; the first is kept as it is. None deletes the row."""
         known = returned_by(function)
         value = self._value if self._value is not UNKNOWN else known
         return self._aggregate(store, value, {"reduce": function}, built_in="reduce", hint=_ANNOTATE)
@@ -250,9 +251,9 @@ class Stream(Generic[K, V]):
         *,
         value: type[A] | Serde[A] | None = None,
     ) -> Table[K, A]:
-        """What `add` makes of the values of a key, beginning with `initial()`. None deletes the row. Records
-        without value are left out, here as in all aggregates. The row has the largest time of its records.
-        Where `add` needs the key or the time, `map_records` puts them into the value first."""
+        """Fold the values of a key with `add`, beginning with `initial()`. None deletes the row. Records
+        without value are left out, as in all aggregates. The row has the largest time of its records. If
+        `add` needs the key or the time, put them into the value with `map_records` first."""
         declared: Any = value if value is not None else returned_by(initial)
         if declared is UNKNOWN:
             declared = returned_by(add)
@@ -260,13 +261,12 @@ class Stream(Generic[K, V]):
         return self._aggregate(store, declared, roles, built_in="aggregate", hint=OR_VALUE)
 
     def join(self, table: Table[K, T], function: Callable[[V, T], R]) -> Stream[K, R]:
-        """Each record with the table's row of its key; a record whose key has no row, or that has no value,
-        is left out."""
+        """Join each record with the table's row of its key; a record whose key has no row, or that has no
+        value, is left out."""
         return self._join(table, function, left=False)
 
     def left_join(self, table: Table[K, T], function: Callable[[V, T | None], R]) -> Stream[K, R]:
-        """Each record with the table's row of its key, None if there is none; one without value is left
-        out."""
+        """Join each record with the table's row of its key, or None; a record without value is left out."""
         return self._join(table, function, left=True)
 
     @overload
@@ -295,7 +295,7 @@ class Stream(Generic[K, V]):
         stores: Sequence[StoreBuilder[Any]] = (),
         on_error: OnError | None = None,
     ) -> Stream[Any, Any]:
-        """User code with stores and timers: a function of a record and a context, or a `Processor` class."""
+        """Run a function of a record and a context, or a `Processor` class, with stores and timers."""
         node = self._plan.add(
             NodeKind.PROCESS,
             [self._node],
@@ -347,7 +347,7 @@ class Stream(Generic[K, V]):
     @overload
     def to(self, topic: Topic[K, V] | TableTopic[K, V]) -> None: ...
     def to(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> None:
-        """Write to a topic: the topic says whether it holds history or rows. Rows may be deleted: None."""
+        """Write to a topic of events or rows. A value of None deletes a row."""
         check_topic(NodeKind.SINK, topic, ".to")
         self._plan.add(NodeKind.SINK, [self._node], topic=topic)
 

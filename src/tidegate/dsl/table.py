@@ -25,7 +25,7 @@ N = TypeVar("N", int, float)
 
 
 class Table(Generic[K, V]):
-    """Rows of key K and value V. A change goes on with the value that it replaces."""
+    """Rows of key K and value V. A change is passed on with the value that it replaces."""
 
     def __init__(self, plan: Draft, node: int, key: Any, value: Any) -> None:
         self._plan = plan
@@ -34,21 +34,21 @@ class Table(Generic[K, V]):
         self._value = value
 
     def map(self, function: Callable[[V], R]) -> Table[K, R]:
-        """Another value for each row."""
+        """Replace the value of each row."""
         node = self._plan.add(NodeKind.TABLE_MAP, [self._node], functions={"function": function})
         return Table(self._plan, node.id, self._key, returned_by(function))
 
     def filter(self, predicate: Callable[[V], bool]) -> Table[K, V]:
-        """Only rows that pass; one that no longer does is deleted."""
+        """Keep rows that pass; one that no longer does is deleted."""
         node = self._plan.add(NodeKind.TABLE_FILTER, [self._node], functions={"function": predicate})
         return Table(self._plan, node.id, self._key, self._value)
 
     def join(self, other: Table[K, T], function: Callable[[V, T], R]) -> Table[K, R]:
-        """Rows that both tables have, put together, at the larger of their times."""
+        """Join the rows that both tables have, at the larger of their times."""
         return self._join(other, function, left=False)
 
     def left_join(self, other: Table[K, T], function: Callable[[V, T | None], R]) -> Table[K, R]:
-        """Rows of this table, each with the other's row or None."""
+        """Join each row of this table with the other's row or None."""
         return self._join(other, function, left=True)
 
     @overload
@@ -67,8 +67,8 @@ class Table(Generic[K, V]):
     def group_by(
         self, name: str, function: Callable[[V], Any], *, key: Any = None, partitions: int | None = None
     ) -> GroupedTable[Any, V]:
-        """The rows by another key, to be aggregated: through the topic `<app>-<name>-repartition`. A row for
-        which the function returns None is in no group. Keys are str unless `key=` names their type, as in
+        """Group the rows by another key for an aggregate, through the topic `<app>-<name>-repartition`. A row
+        for which the function returns None is in no group. Keys are str unless `key=` names their type, as in
         `key=int`, or the function's annotation does."""
         declared = selected_key(function, self._value, key)
         key_serde, value_serde = (
@@ -107,7 +107,7 @@ class Table(Generic[K, V]):
 
 
 class GroupedTable(Generic[K, V]):
-    """Rows under another key. A changed or deleted row takes its old value back from where it was counted."""
+    """Rows grouped by another key. A changed or deleted row is first subtracted from its old group."""
 
     def __init__(self, plan: Draft, node: int, key: Any, value: Any) -> None:
         self._plan = plan
@@ -116,13 +116,13 @@ class GroupedTable(Generic[K, V]):
         self._value = value
 
     def count(self, store: str | StoreBuilder[Any]) -> Table[K, int]:
-        """How many rows have each key. A key that no row has any more is deleted."""
+        """Count the rows of each key. A key without rows is deleted."""
         return self._aggregate(
             store, int, {"initial": int, "add": _count_up, "subtract": _count_down}, empty=0
         )
 
     def sum(self, store: str | StoreBuilder[Any], function: Callable[[V], N]) -> Table[K, N]:
-        """The sum of a number of each row, by key."""
+        """Sum a number of each row, by key."""
         number = returned_by(function)
         kind: Any = int if number is UNKNOWN else number
 
@@ -143,7 +143,7 @@ class GroupedTable(Generic[K, V]):
         *,
         value: type[A] | Serde[A] | None = None,
     ) -> Table[K, A]:
-        """What `add` makes of the rows of a key; `subtract` undoes it for a row that changed or went."""
+        """Fold the rows of a key with `add`; `subtract` undoes it for a row that changed or was deleted."""
         declared: Any = value if value is not None else returned_by(initial)
         if declared is UNKNOWN:
             declared = returned_by(add)

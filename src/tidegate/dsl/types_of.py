@@ -1,4 +1,4 @@
-"""What a function's annotations say about the values that come out of it."""
+"""Read the types of a function's results from its annotations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 UNKNOWN: Any = inspect.Parameter.empty
-"""No type is known. A serde cannot be found for it, and where one is needed that is an error."""
+"""The type is not known: it has no serde, and where one is needed that is an error."""
 
 
 def returned_by(function: Callable[..., Any]) -> Any:
-    """The declared result of a function, or the class itself; UNKNOWN for a lambda."""
+    """Return the declared result of a function, or the class itself; UNKNOWN for a lambda."""
     if isinstance(function, type):
         return function
     hints = _hints(function)
@@ -21,7 +21,7 @@ def returned_by(function: Callable[..., Any]) -> Any:
 
 
 def elements_of(iterable: Any) -> Any:
-    """The type inside of `list[str]`, `Iterator[Order]` and their like."""
+    """Return the element type of `list[str]`, `Iterator[Order]` and the like."""
     origin, arguments = typing.get_origin(iterable), typing.get_args(iterable)
     if isinstance(origin, type) and issubclass(origin, Iterable) and arguments:
         return arguments[0]
@@ -29,7 +29,7 @@ def elements_of(iterable: Any) -> Any:
 
 
 def without_none(hint: Any) -> Any:
-    """`str` of `str | None`; any other type as it is."""
+    """Return `str` for `str | None`; any other type as it is."""
     if typing.get_origin(hint) not in (types.UnionType, typing.Union):
         return hint
     rest = [one for one in typing.get_args(hint) if one is not type(None)]
@@ -37,7 +37,7 @@ def without_none(hint: Any) -> Any:
 
 
 def filled(hint: Any, generic: type) -> tuple[Any, Any]:
-    """The two types that an annotation fills into a generic class: (str, Order) of Record[str, Order]."""
+    """Return the two type arguments of a generic class: (str, Order) of Record[str, Order]."""
     if typing.get_origin(hint) is generic:
         key, value = typing.get_args(hint)
         return key, value
@@ -45,7 +45,7 @@ def filled(hint: Any, generic: type) -> tuple[Any, Any]:
 
 
 def arguments_of(function: Callable[..., Any], parameter: int, generic: type) -> tuple[Any, ...] | None:
-    """What a parameter's annotation fills into a generic class: (str, Order) of Context[str, Order]."""
+    """Return the type arguments in a parameter's annotation: (str, Order) of Context[str, Order]."""
     target = function.process if isinstance(function, type) and hasattr(function, "process") else function
     names = list(inspect.signature(target).parameters)
     if parameter >= len(names):

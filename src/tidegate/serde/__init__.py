@@ -1,4 +1,4 @@
-"""How keys and values become bytes. Layers below work on the bytes and never ask what they mean."""
+"""Serdes: convert keys and values to bytes and back. The layers below work on bytes only."""
 
 from __future__ import annotations
 

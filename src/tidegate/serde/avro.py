@@ -3,9 +3,9 @@
     ORDERS = Topic("orders", Avro[Order]())
     ORDERS = Topic("orders", Avro[Order](files("shop") / "order.avsc", register=False))
 
-The schema is made of the type, or given. A record is read by the schema it was written with, whose id it
-carries, and resolved into ours: fields that we do not have are left out, those that it does not have get
-our defaults. fastavro writes and reads; of confluent-kafka only the registry's client is used, since its
+The schema is derived from the type, or passed in. A record is read with the schema it was written with, whose
+id it carries, and resolved to the declared one: fields that the type lacks are dropped, missing ones get its
+defaults. fastavro writes and reads; confluent-kafka provides only the registry's client, since its
 deserializer takes several times as long.
 """
 
@@ -33,13 +33,13 @@ _AS_THEY_ARE = (bytes, bytearray, datetime, date, time, UUID, Decimal)
 class Avro(Framed[T]):
     """Avro: `Avro[Order]()`. Small and checked by a registry; ints have 64 bits at most.
 
-    - `schema`: the text of a schema, or a file with it; without one it is made of the type.
+    - `schema`: the text of a schema, or a file with it; without one it is derived from the type.
     - `subject`: "topic-name" (default), "record-name" or "topic-record-name".
-    - `register`: whether the schema may be registered when the first value is written; else it must be there.
-    - `latest`: write by the newest schema of the subject, as it was when the process first wrote.
-    - `name`: the full name of the record, as in "com.shop.Order", for a schema that is made of the type.
+    - `register`: whether to register the schema when the first value is written; else it must be registered.
+    - `latest`: write with the newest schema of the subject, as it was when the process first wrote.
+    - `name`: the full name of the record, as in "com.shop.Order", for a schema derived from the type.
 
-    Nothing is asked before the first value is written or read.
+    The registry is not contacted before the first value is written or read.
     """
 
     format = "avro"
@@ -52,7 +52,7 @@ class Avro(Framed[T]):
     _prepare: Prepare | None
     _convert: Callable[[Any], Any]
 
-    def _settle(self) -> tuple[str, str | None]:
+    def _own_schema(self) -> tuple[str, str | None]:
         avro = self._avro = _avro(self.name)
         if self._given is None:
             made = avro_schema(self._declared, self._named)
@@ -73,12 +73,12 @@ class Avro(Framed[T]):
         try:
             self._schema = avro.parsed(found.text, found.references)
         except avro.NoSchemaError as error:
-            said = f"{self.subject!r}: its latest schema (id {found.id}) cannot be used: {error}"
-            raise RegistryError("not-registered", said, "register one that can") from None
+            message = f"{self.subject!r}: its latest schema (id {found.id}) cannot be used: {error}"
+            raise RegistryError("not-registered", message, "register a valid schema") from None
 
     def _body(self, value: T, head: bytes) -> bytes:
         plain = msgspec.to_builtins(value, builtin_types=_AS_THEY_ARE, str_keys=True)
-        # Avro would write 1.5 as 1 where the schema says long.
+        # Avro would write 1.5 as 1 if the schema has long.
         msgspec.convert(plain, self._declared, str_keys=True)
         if self._prepare is not None:
             self._prepare(plain)
@@ -100,7 +100,8 @@ class Avro(Framed[T]):
 
 
 def _avro(name: str) -> Any:
-    """fastavro is an extra, and `import tidegate` does not load it."""
+    """Import the Avro functions at the first use: fastavro is an extra, which `import tidegate` must not
+    need."""
     try:
         from tidegate.serde import avro_bytes
     except ImportError as error:

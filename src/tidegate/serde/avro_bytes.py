@@ -1,9 +1,8 @@
-"""Avro bytes by parsed schemas, through fastavro, and what bytes of strangers must not do to us.
+"""Write and read Avro with fastavro, protected against malicious schemas and bytes.
 
-Schemas come from the registry and bytes from the topic, and neither is trusted. A schema that refers to
-itself is read by the slower pure Python reader: the compiled one has no limit of depth, and a few KB of
-nesting end the process. A list of values that take no bytes is refused: ten bytes would ask for 2**63 of
-them.
+Schemas come from the registry and bytes from the topic; neither is trusted. A recursive schema is read by the
+slower pure Python reader: the compiled one has no depth limit, and a few KB of nesting crash the process. A
+list of values that take no bytes is refused: ten bytes could claim 2**63 of them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tidegate.serde.registry import Registered
 
 
 class NoSchemaError(ValueError):
-    """A text that is no Avro schema, or one that cannot be used."""
+    """A text that is not an Avro schema, or one that cannot be used."""
 
 
 class UnlikeError(ValueError):
@@ -29,22 +28,23 @@ class UnlikeError(ValueError):
 
 
 class CutOffError(ValueError):
-    """Bytes that end before their value does, or go on behind it."""
+    """Bytes that end before their value does, or continue after it."""
 
 
 def parsed(text: str, references: tuple[Registered, ...] = ()) -> Any:
-    """A schema as the functions below take it; NoSchemaError for what is none."""
+    """Parse a schema for the functions below; raise NoSchemaError if it is invalid."""
     named: dict[str, Any] = {}
     try:
         for one in references:
             parse_schema(json.loads(one.text), named)
         return parse_schema(json.loads(text), named)
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise NoSchemaError(f"it is no Avro schema: {str(error)[:300] or type(error).__name__}") from None
+        raise NoSchemaError(f"it is not an Avro schema: {str(error)[:300] or type(error).__name__}") from None
 
 
 def write(schema: Any, value: Any, head: bytes) -> bytes:
-    """The head, and the value behind it. Raises ValueError, without the value in it, if it does not fit."""
+    """Return the head followed by the encoded value. Raises ValueError, whose text never contains the value,
+    if it does not match the schema."""
     target = io.BytesIO()
     target.write(head)
     try:
@@ -52,12 +52,13 @@ def write(schema: Any, value: Any, head: bytes) -> bytes:
     except OverflowError:
         raise ValueError("an int in it has more bits than the schema") from None
     except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise ValueError(f"the schema has no place for it ({type(error).__name__})") from None
+        raise ValueError(f"it does not match the schema ({type(error).__name__})") from None
     return target.getvalue()
 
 
 def reader(writer: Any, own: Any) -> Callable[[bytes, int], Any]:
-    """A function (bytes, where the value begins) -> plain value, for values of one schema read as another."""
+    """Return a function (bytes, start of the value) -> plain value, which reads the writer's schema as
+    `own`."""
     shape = _Shape(writer)
     if shape.endless:
         raise NoSchemaError("it holds a list of values that take no bytes")
@@ -81,7 +82,7 @@ def reader(writer: Any, own: Any) -> Callable[[bytes, int], Any]:
 
 
 class _Shape:
-    """What can be told of a schema before any byte is read."""
+    """Properties of a schema that are known before any byte is read."""
 
     def __init__(self, schema: Any) -> None:
         self.recursive = False
@@ -92,7 +93,7 @@ class _Shape:
         self._least(schema)
 
     def _least(self, schema: Any) -> int:  # noqa: PLR0911 - one for each kind
-        """The fewest bytes of a value, as far as it matters: 0 or more."""
+        """Return a lower bound of the bytes of a value: 0 if it may take none, else more."""
         if isinstance(schema, list):
             for member in schema:
                 self._least(member)

@@ -1,4 +1,4 @@
-"""Defaults of a type as defaults of an Avro schema."""
+"""Convert defaults of a type to defaults of an Avro schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def made_default(factory: Any) -> Any:
-    """The default of a factory that gives the same each time, as far as can be known."""
+    """Return the default of a factory that always returns an equal value, as far as that is known."""
     if factory in _EMPTY:
         return _EMPTY[factory]
     made_of_fields = isinstance(factory, msgspec.StructMeta) or hasattr(factory, "__dataclass_fields__")
@@ -22,7 +22,7 @@ def made_default(factory: Any) -> Any:
 
 
 def plain_default(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """A default as Avro writes it in JSON."""
+    """Return a default in the JSON form that Avro uses."""
     if isinstance(value, dict):
         return {str(name): plain_default(one) for name, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

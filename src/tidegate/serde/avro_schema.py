@@ -1,4 +1,4 @@
-"""From a declared type to its Avro schema.
+"""Derive the Avro schema of a declared type.
 
     bool int float str bytes        boolean long double string bytes
     datetime                        long, timestamp-micros; local-timestamp-micros with Meta(tz=False)
@@ -7,11 +7,11 @@
     dict                            map
     Struct, dataclass, TypedDict    record, under the name of the class
     Enum                            enum if its values can be symbols, else string or long
-    T | None                        union with null; default null unless the type says another
-    A | B                           union; records are told apart by their names
+    T | None                        union with null; default null unless the type has another
+    A | B                           union; records are distinguished by their names
 
-Defaults of the type are defaults of the schema, so that readers of both versions understand each other.
-Texts that change no byte (docstrings) are left out: an edit of one would be a new version.
+Defaults of the type become defaults of the schema, so that readers of both versions can read each other's
+records. Docstrings, which change no byte, are left out: editing one would create a new version.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ _TEXT_KEYS = (inspect.StrType, inspect.IntType, inspect.UUIDType)
 
 
 class Derived(NamedTuple):
-    """A schema as plain JSON values, and the full names that classes have in it."""
+    """A schema as plain JSON values, and the full names of the classes in it."""
 
     schema: Any
     names: dict[Any, str]
 
 
 def avro_schema(declared: object, name: str | None = None, *, tags: bool = False) -> Derived:
-    """The schema of a type; `name` is the full name of its outermost record, and its namespace that of all.
-    With `tags` the records hold the tags of their Structs as defaults: what is read by it has its tag.
+    """Return the schema of a type; `name` is the full name of its outermost record, whose namespace applies
+    to all. With `tags` the records have the tags of their Structs as defaults, so that values read have them.
 
-    Raises `ConfigError`, `unsupported-type`, for what has no form in Avro.
+    Raises ConfigError `unsupported-type` for a type that Avro cannot represent.
     """
     made = _Making(declared, name, tags=tags)
     schema = made.of(inspect.type_info(declared))
@@ -71,7 +71,7 @@ def avro_schema(declared: object, name: str | None = None, *, tags: bool = False
 
 
 class _Making:
-    """The types of one schema; each record and enum is defined once and named after that."""
+    """Collects the types of one schema; each record and enum is defined once and then referred to by name."""
 
     def __init__(self, declared: object, name: str | None, *, tags: bool) -> None:
         self._declared = declared
@@ -163,7 +163,7 @@ class _Making:
         raise self._refused("an Enum or Literal of other values than str or int")
 
     def _name(self, cls: Any) -> tuple[str, bool]:
-        """The full name of a class, and whether it is defined already."""
+        """Return the full name of a class, and whether it is already defined."""
         simple = self._first or re.sub(r"\W+", "_", type_name(cls)).strip("_")
         self._first = ""
         for name, known in self.classes.items():

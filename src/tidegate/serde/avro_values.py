@@ -1,4 +1,5 @@
-"""Values on their way into an Avro writer: what a schema cannot see is settled here, by the declared type."""
+"""Prepare values for an Avro writer: what the schema alone cannot decide is decided here by the declared
+type."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ from tidegate.serde.declared import parts
 
 Prepare = Callable[[Any], None]
 MARK = "-type"
-"""Under this name the writer finds which record of a union a dict is."""
+"""The key under which the writer finds which record of a union a dict is."""
 _RECORDS = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
 _DICTS = (*_RECORDS, inspect.DictType)
 
 
 def prepare_for(declared: object, names: Mapping[Any, str]) -> Prepare | None:
-    """What is to be done to plain values of a type before they are written; None if nothing is.
+    """Return the function that prepares plain values of a type for writing; None if there is nothing to do.
 
     Records in unions are marked with their `names`, since two of them may have the same fields. A datetime
-    without a time zone raises ValueError: the writer would take it for UTC.
+    without a time zone raises ValueError: the writer would interpret it as UTC.
     """
     root = inspect.type_info(declared)
     return _Making(names).of(root) if any(map(_matters, parts(root))) else None

@@ -1,4 +1,4 @@
-"""Plain values by the column: the bytes that single values have, made many at a time."""
+"""Encode whole columns of plain values, to the same bytes as single values."""
 
 from __future__ import annotations
 

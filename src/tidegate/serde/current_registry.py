@@ -1,4 +1,4 @@
-"""The registry in force, with one client for each that was named in this process."""
+"""The current schema registry of this process, with one client for each registry that was configured."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tidegate.serde.registry_settings import registry_changes, registry_settings
 
 
 def current_registry() -> Registry:
-    """The registry in force. RegistryError `no-registry` if none is named."""
+    """Return the current registry. Raises RegistryError `no-registry` if none is configured."""
     found = _open.get()
     return found if found is not None else _open.make()
 
 
 class _Open:
-    """The clients of this process, one for each registry that was named."""
+    """The clients of this process, one for each registry that was configured."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class _Open:
         self._current: Registry | None = None
 
     def get(self) -> Registry | None:
-        """The one in force, if it is open; asked for every record."""
+        """Return the current registry if it is open; called for every record."""
         return self._current if self._changes == registry_changes() else None
 
     def make(self) -> Registry:
@@ -35,8 +35,8 @@ class _Open:
             if not found.get("url"):
                 raise RegistryError(
                     "no-registry",
-                    "a topic is written in Avro or JSON Schema, and no registry is named",
-                    'name it: url = "http://registry:8081" under [registry], or TIDEGATE_REGISTRY__URL',
+                    "a topic is written in Avro or JSON Schema, but no registry is configured",
+                    'set url = "http://registry:8081" under [registry], or TIDEGATE_REGISTRY__URL',
                 )
             name = repr(sorted(found.items()))
             made = self._made.get(name) or self._made.setdefault(name, Registry(found))
@@ -48,7 +48,7 @@ _open = _Open()
 
 
 def _forked() -> None:
-    """A connection is not shared with a child."""
+    """Drop the clients in a forked child: connections cannot be shared with it."""
     global _open  # noqa: PLW0603
     _open = _Open()
 

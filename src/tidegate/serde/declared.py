@@ -1,4 +1,4 @@
-"""What can be learned from a declared type before any value is seen."""
+"""Inspect declared types, before any value is encoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.errors import ConfigError
 
 
 def type_name(declared: object) -> str:
-    """The type as a reader would write it, without modules: `list[Order]`, `Started | StepDone`."""
+    """Return the type's name without modules: `list[Order]`, `Started | StepDone`."""
     origin, args = typing.get_origin(declared), typing.get_args(declared)
     if is_union(declared):
         return " | ".join(map(type_name, args))
@@ -41,7 +41,7 @@ def is_open(declared: object) -> bool:
 
 
 def bare(declared: object) -> object:
-    """The type behind `NewType`s and type aliases: what a value of it is at run time."""
+    """Return the type behind `NewType`s and type aliases: the class of its values at run time."""
     while True:
         inner = getattr(declared, "__supertype__", None) or getattr(declared, "__value__", None)
         if inner is None or isinstance(declared, type):
@@ -50,16 +50,16 @@ def bare(declared: object) -> object:
 
 
 class Shape(NamedTuple):
-    """What a structured type holds anywhere inside."""
+    """What a structured type contains at any depth."""
 
     floats: bool
     """A float may be inside, so a NaN may be."""
     stable: bool
-    """No dict, set or Any inside: these can be equal and still be written differently."""
+    """No dict, set or Any inside: equal values of these can be written as different bytes."""
 
 
 def shape(declared: object) -> Shape:
-    """Look through a type; raise `ConfigError` for one that no structured format can write and read."""
+    """Inspect a type; raise ConfigError for one that no structured format can write and read."""
     try:
         root = inspect.type_info(declared)
     except (TypeError, NameError, AttributeError) as error:
@@ -98,7 +98,7 @@ _UNSTABLE = (
 
 
 def parts(root: inspect.Type) -> Iterator[inspect.Type]:
-    """The type and everything in it, each once: types may be recursive."""
+    """Yield the type and every type in it, each once: types may be recursive."""
     seen: set[int] = set()
     waiting: list[object] = [root]
     while waiting:
@@ -114,28 +114,28 @@ def parts(root: inspect.Type) -> Iterator[inspect.Type]:
 
 
 class Accepted(NamedTuple):
-    """The classes whose values a declared type takes."""
+    """The classes whose values a declared type accepts."""
 
     exact: frozenset[type]
-    """Taken as they are."""
+    """Accepted as they are."""
     bases: tuple[type, ...]
-    """Instances of subclasses are taken too, because they are written and read back as an equal value."""
+    """Instances of subclasses are accepted too, because they are written and read back as an equal value."""
 
     def takes(self, value: object) -> bool:
-        """Whether the value's class is one of these. A bool is no int here: JSON writes it as `true`."""
+        """Whether the value's class is one of these. A bool is not an int here: JSON writes it as `true`."""
         if type(value) in self.exact:
             return True
         return isinstance(value, self.bases) and not isinstance(value, bool)
 
     def why_not(self, value: object) -> str:
-        """What a reader of the error needs to know beyond the name of the class."""
+        """Return what an error should explain beyond the name of the class."""
         if isinstance(value, tuple(self.exact)) and not isinstance(value, bool):
             return "it would come back as its parent class, without its own fields"
         return ""
 
 
 def accepted(declared: object) -> Accepted | None:
-    """The classes that a value of the declared type can have; None where that is not plain to see.
+    """Return the classes that a value of the declared type can have; None if that is not known.
 
     A subclass of a Struct or dataclass is not taken: it would come back as its parent, without its own
     fields, and the state after a restore would differ from the state before.

@@ -1,18 +1,18 @@
-"""Values with the id of their schema before them: Confluent's wire format.
+"""Confluent's wire format: values preceded by the id of their schema.
 
     0        the magic byte, 0
     1 to 4   the id of the writer's schema in the registry, big endian
     5 on     the value
 
-What a writer says to the registry depends on two options: with `register` it registers its own schema,
-without it only looks the schema up; with `latest` it writes by the newest schema of the subject, whoever
+What a writer requests from the registry depends on two options: with `register` it registers its own schema,
+without it only looks the schema up; with `latest` it writes with the newest schema of the subject, whoever
 registered that. Subjects have Confluent's names:
 
     topic-name          orders-value, orders-key
     record-name         com.shop.Order
     topic-record-name   orders-com.shop.Order
 
-Outside of a topic (in a store) there is none to name a subject after, and the record's name is used.
+Outside of a topic (in a store) the subject is the record's name.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class SchemaFile(Protocol):
 
 
 class Framed(Structured[T]):
-    """What the formats with a registry share."""
+    """Base class of the formats with a registry."""
 
     kind: ClassVar[str]
-    """What the registry calls the format."""
+    """The registry's name of the format."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Framed(Structured[T]):
     ) -> None:
         super().__init__()
         if subject not in get_args(Subject):
-            hint = f"one of: {', '.join(get_args(Subject))}"
-            raise ConfigError("bad-subject", f"{self.name}: {subject!r} is no way to name subjects", hint)
+            hint = f"use one of: {', '.join(get_args(Subject))}"
+            raise ConfigError("bad-subject", f"{self.name}: unknown subject strategy {subject!r}", hint)
         self._given = (
             None if schema is None else schema if isinstance(schema, str) else _read(self.name, schema)
         )
@@ -63,52 +63,52 @@ class Framed(Structured[T]):
         self._register = register
         self._latest = latest
         self._named = name
-        self._asked: Registry | None = None
+        self._registry: Registry | None = None
         self._head: bytes | None = None
         self._learned: dict[int, Any] = {}
         self.stable = self.stable and not latest
         self._to_bytes, self._from_bytes = self._write, self._read
-        self.text, self.record = self._settle()
+        self.text, self.record = self._own_schema()
 
-    # --- what each format says -----------------------------------------------------------------------
+    # --- what each format implements -----------------------------------------------------------------
 
     @abstractmethod
-    def _settle(self) -> tuple[str, str | None]:
-        """The schema as text, and the full name of the record in it, if it has one."""
+    def _own_schema(self) -> tuple[str, str | None]:
+        """Return the schema as text, and the full name of the record in it, if it has one."""
 
     @abstractmethod
     def _write_as(self, found: Registered) -> None:
-        """From now on values are written by this schema, not by the serde's own."""
+        """Write values with this schema from now on, instead of the serde's own."""
 
     @abstractmethod
     def _body(self, value: T, head: bytes) -> bytes:
-        """The head, and the value behind it."""
+        """Return the head followed by the encoded value."""
 
     @abstractmethod
     def _learn(self, found: Registered) -> Any:
-        """What `_value` needs to read values of this schema. Raises ValueError if it cannot be understood."""
+        """Return what `_value` needs to read values of this schema. Raises ValueError for an invalid one."""
 
     @abstractmethod
     def _value(self, data: bytes, learned: Any) -> T:
-        """The value behind the head."""
+        """Decode the value after the head."""
 
     # --- what they share -----------------------------------------------------------------------------
 
     def of_topic(self, topic: str, side: Side) -> Self:
         bound = copy.copy(self)
-        bound.topic, bound._asked, bound._head = (topic, side), None, None
+        bound.topic, bound._registry, bound._head = (topic, side), None, None
         bound._to_bytes, bound._from_bytes = bound._write, bound._read
         return bound
 
     @property
     def subject(self) -> str:
-        """Under which the schema stands in the registry."""
+        """The subject of the schema in the registry."""
         if self._naming == "topic-name" and self.topic is not None:
             return "-".join(self.topic)
         if self.record is None:
             raise RegistryError(
                 "no-subject",
-                f"{self.name} is no record with a name, so it has no subject outside of a topic",
+                f"{self.name} is not a named record, so it has no subject outside of a topic",
                 'use a Struct, or subject="topic-name" and a topic',
             )
         if self._naming == "topic-record-name" and self.topic is not None:
@@ -125,23 +125,24 @@ class Framed(Structured[T]):
         }
 
     def schema(self) -> dict[str, Any]:
-        """With the text that the registry has. Options say where bytes are described, not what they are."""
+        """Return the schema, including its text in the registry. Options are left out: they do not change the
+        bytes of a value."""
         return {"schema": self.text, **super().schema()}
 
     def _write(self, value: T) -> bytes:
-        if self._head is None or self._asked is not current_registry():
-            self._head = self._settle_head()
+        if self._head is None or self._registry is not current_registry():
+            self._head = self._make_head()
         return self._body(value, self._head)
 
-    def _settle_head(self) -> bytes:
-        known, subject = self._ask(), self.subject
+    def _make_head(self) -> bytes:
+        known, subject = self._use_current_registry(), self.subject
         if self._latest:
             found = known.latest(subject)
             if found.kind != self.kind:
                 raise RegistryError(
                     "not-registered",
                     f"{subject!r} holds schemas of kind {found.kind}, not {self.kind}",
-                    "name another subject, or declare the format that it holds",
+                    "use another subject, or declare the format that it holds",
                 )
             self._write_as(found)
             number = found.id
@@ -151,8 +152,8 @@ class Framed(Structured[T]):
         return b"\0" + number.to_bytes(4, "big")
 
     def _read(self, data: bytes) -> T:
-        if self._asked is not current_registry():
-            self._ask()
+        if self._registry is not current_registry():
+            self._use_current_registry()
         if len(data) < HEAD:
             raise self._refused("truncated", data, f"the head alone has {HEAD}")
         if data[0]:
@@ -162,19 +163,19 @@ class Framed(Structured[T]):
         number = int.from_bytes(data[1:HEAD], "big")
         learned = self._learned.get(number)
         if learned is None:
-            learned = self._learned[number] = self._understand(number, data)
+            learned = self._learned[number] = self._learn_schema(number, data)
         return self._value(data, learned)
 
-    def _ask(self) -> Registry:
-        """The registry in force. Another one than before knows other ids."""
+    def _use_current_registry(self) -> Registry:
+        """Return the current registry; forget schema ids if it is another one than before."""
         found = current_registry()
-        if found is not self._asked:
-            self._head, self._learned, self._asked = None, {}, found
+        if found is not self._registry:
+            self._head, self._learned, self._registry = None, {}, found
         return found
 
-    def _understand(self, number: int, data: bytes) -> Any:
-        assert self._asked is not None  # noqa: S101 - the caller asked
-        found = self._asked.schema(number)
+    def _learn_schema(self, number: int, data: bytes) -> Any:
+        assert self._registry is not None  # noqa: S101 - set by the caller
+        found = self._registry.schema(number)
         if found.kind != self.kind:
             raise self._refused("incompatible-schema", data, f"schema {number} is of kind {found.kind}")
         try:
@@ -197,5 +198,5 @@ def _read(name: str, file: SchemaFile) -> str:
         raise ConfigError(
             "bad-schema",
             f"{name}: its schema cannot be read: {error}",
-            "give the text, a Path, or a file of your package by importlib.resources",
+            "pass the text, a Path, or a file of your package by importlib.resources",
         ) from None

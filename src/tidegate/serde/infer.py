@@ -1,4 +1,4 @@
-"""From what a user declared to the serde that writes it."""
+"""Find the serde of a declared type."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidegate.serde.plain import PLAIN
 from tidegate.serde.protocol import Serde, T
 from tidegate.serde.structured import Json
 
-_SAYS_NOTHING = (None, NoneType, Any, object, inspect.Parameter.empty, typing.Never, typing.NoReturn)
-_SAYS_TOO_LITTLE = {list: "list[Order]", dict: "dict[str, int]", tuple: "tuple[int, str]", set: "set[str]"}
+_UNKNOWN = (None, NoneType, Any, object, inspect.Parameter.empty, typing.Never, typing.NoReturn)
+_BARE_CONTAINERS = {list: "list[Order]", dict: "dict[str, int]", tuple: "tuple[int, str]", set: "set[str]"}
 
 
 @overload
@@ -24,13 +24,12 @@ def serde_for(declared: type[T]) -> Serde[T]: ...
 @overload
 def serde_for(declared: object) -> Serde[Any]: ...
 def serde_for(declared: object) -> Serde[Any]:
-    """The serde of a declared type; a serde is its own.
+    """Return the serde of a declared type; a serde is returned as it is.
 
-    Plain types have their plain serde, everything else that msgspec can describe is written as JSON.
-    Raises `ConfigError`: `missing-serde` where the type is not known (nothing, `Any`, a `TypeVar`, a class
-    without a form), `union-needs-format` for a union. There is no default for these, since a wrong guess
-    is written into topics and stays there.
-    """
+    Plain types have their plain serde, everything else that msgspec supports is written as JSON. Raises
+    ConfigError: `missing-serde` if the type is not known (nothing, `Any`, a `TypeVar`, an unsupported class),
+    `union-needs-format` for a union. There is no default for these, since a wrong guess is written into
+    topics and stays there."""
     if isinstance(declared, Serde):
         return declared
     declared = bare(declared)
@@ -48,10 +47,10 @@ def serde_for(declared: object) -> Serde[Any]:
 
 
 def _refuse_unknown(declared: object) -> None:
-    if any(declared is nothing for nothing in _SAYS_NOTHING):
-        said = "no type" if declared is inspect.Parameter.empty else type_name(declared)
+    if any(declared is nothing for nothing in _UNKNOWN):
+        what = "no type" if declared is inspect.Parameter.empty else type_name(declared)
         raise _missing(
-            f"{said} was declared, which says nothing about the bytes", "declare the type, as in Order"
+            f"{what} was declared, which does not define the bytes", "declare the type, as in Order"
         )
     if isinstance(declared, str):
         raise _missing(f"{declared!r} is a name, not a type", "declare the type itself, without quotes")
@@ -59,10 +58,10 @@ def _refuse_unknown(declared: object) -> None:
         raise _missing(f"{type_name(declared)} leaves a type variable open", "fill it in, as in Page[Order]")
     if isinstance(declared, type) and issubclass(declared, Serde):
         raise _missing(f"{declared.__name__} is a class of serdes", f"call it: {declared.__name__}()")
-    if isinstance(declared, type) and declared in _SAYS_TOO_LITTLE:
+    if isinstance(declared, type) and declared in _BARE_CONTAINERS:
         raise _missing(
-            f"{declared.__name__} does not say what it holds",
-            f"write {_SAYS_TOO_LITTLE[declared]}, or Json[{declared.__name__}]() to take anything",
+            f"{declared.__name__} does not name the type of its elements",
+            f"write {_BARE_CONTAINERS[declared]}, or Json[{declared.__name__}]() to accept anything",
         )
 
 
@@ -79,6 +78,6 @@ def _union(declared: object) -> ConfigError:
         hint = f"Json[{names}]()"
     return ConfigError(
         "union-needs-format",
-        f"{type_name(declared)} is a union, which is no class to take a format from",
+        f"{type_name(declared)} is a union, which has no default format",
         hint,
     )

@@ -5,7 +5,7 @@
 
 Plain `int` flips the sign bit so that its bytes sort. The bytes of a key choose its partition, so a topic
 with `int` keys is not co-partitioned with one that a Java program writes: use these to share keys or values
-with it. The bytes of negative numbers sort behind those of positive ones, and so do ranges over a store.
+with it. The bytes of negative numbers sort after those of positive ones, also in ranges over a store.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     ORDERS = Topic("orders", JsonSchema[Order]())
 
-The value is written and checked by msgspec, as `Json[Order]()` does it; the registry holds the schema for
-others, and keeps incompatible ones out. A record's schema must be known to the registry and be a JSON
-Schema; what a value must look like here is said by the type.
+The value is written and checked by msgspec, as in `Json[Order]()`; the registry holds the schema for other
+programs, and refuses incompatible ones. A record's schema must be known to the registry and be a JSON Schema;
+values are checked against the type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 class JsonSchema(Framed[T]):
     """JSON with a schema: `JsonSchema[Order]()`. The options are those of `Avro`.
 
-    `name` is the schema's title, which names the subject with "record-name". A schema that is given is
+    `name` is the schema's title, which names the subject with "record-name". A schema that is passed in is
     registered as it is; values are checked against the type, not against that schema.
     """
 
@@ -38,7 +38,7 @@ class JsonSchema(Framed[T]):
     _encode: Callable[[Any], bytes]
     _decode: Callable[[Any], Any]
 
-    def _settle(self) -> tuple[str, str | None]:
+    def _own_schema(self) -> tuple[str, str | None]:
         form: Any = Json[self._declared]()  # type: ignore[name-defined]
         self._encode, self._decode = form._to_bytes, form._from_bytes
         text = json.dumps(_described(self._declared, self._named)) if self._given is None else self._given
@@ -54,7 +54,7 @@ class JsonSchema(Framed[T]):
         return text, title if isinstance(title, str) else None
 
     def _write_as(self, found: Registered) -> None:
-        """The id is all that changes."""
+        """Do nothing: only the id changes."""
 
     def _body(self, value: T, head: bytes) -> bytes:
         return head + self._encode(value)
@@ -68,7 +68,7 @@ class JsonSchema(Framed[T]):
 
 
 def _described(declared: Any, name: str | None) -> dict[str, Any]:
-    """The schema of the type, without texts that change no byte; that of a class stands outermost, not among
+    """Return the schema of the type without descriptions. The schema of a class is the outermost, not among
     the definitions, unless it refers to itself."""
     found = _bare(msgspec.json.schema(declared, ref_template=_REFERENCE))
     named = found.pop("$defs", {})

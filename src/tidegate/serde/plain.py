@@ -1,4 +1,4 @@
-"""Plain values: one short, fixed form each, whose bytes sort as the values do.
+"""Serdes of plain values: one short, fixed form each, whose bytes sort like the values.
 
     bytes      as they are
     str        UTF-8, which sorts by code point as Python does
@@ -8,9 +8,8 @@
     UUID       16 bytes
     datetime   microseconds since 1970 in UTC, written as an int
 
-Stores walk their rows in byte order, so a range over keys is a range over values. Each value has exactly
-one form, and any other bytes are refused: a key with two forms would have two rows and two partitions.
-"""
+Stores sort their rows by bytes, so a range of encoded keys is a range of keys. Each value has exactly one
+form, and any other bytes are refused: a key with two forms would have two rows and two partitions."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _unpack_float = struct.Struct(">d").unpack
 
 
 class _Plain(Serde[T]):
-    """Shares the schema: the name, and which form of it."""
+    """Base class with the schema: the name, and the version of its form."""
 
     form: str
 
@@ -61,7 +60,7 @@ class BytesSerde(_Plain[bytes]):
 
 
 class StrSerde(_Plain[str]):
-    """UTF-8. A lone surrogate is no character and has no UTF-8 form: it is refused."""
+    """UTF-8. A lone surrogate has no UTF-8 form and is refused."""
 
     name = "str"
     form = "utf-8"
@@ -125,7 +124,7 @@ class IntSerde(_Plain[int]):
 class FloatSerde(_Plain[float]):
     """A 64-bit float. -0.0 is written as 0.0, and every NaN as the one that sorts after infinity.
 
-    An int is taken where it is the same number as a float, as type checkers allow it.
+    An int is accepted if it equals a float exactly, as type checkers allow it.
     """
 
     name = "float"
@@ -200,7 +199,7 @@ class UuidSerde(_Plain[UUID]):
 
 
 class DatetimeSerde(_Plain[datetime]):
-    """A moment. It must be aware of its time zone; it is read back in UTC, so the zone itself is lost."""
+    """A datetime with a time zone. It is read back in UTC, so the zone itself is lost."""
 
     name = "datetime"
     form = "int64-ordered-utc-micros"
@@ -214,7 +213,7 @@ class DatetimeSerde(_Plain[datetime]):
             )
         micros = (value - _EPOCH) // _MICROSECOND
         if not _FIRST <= micros <= _LAST:
-            raise unencodable("datetime", "in UTC it lies outside the years 1 to 9999")
+            raise unencodable("datetime", "in UTC it is outside the years 1 to 9999")
         return (micros + _SIGN).to_bytes(8, "big")
 
     def decode(self, data: bytes) -> datetime:
@@ -222,7 +221,7 @@ class DatetimeSerde(_Plain[datetime]):
             raise undecodable("datetime", data, "a datetime has 8")
         micros = int.from_bytes(data, "big") - _SIGN
         if not _FIRST <= micros <= _LAST:
-            raise undecodable("datetime", data, "the moment lies outside the years 1 to 9999")
+            raise undecodable("datetime", data, "the time is outside the years 1 to 9999")
         return _EPOCH + timedelta(microseconds=micros)
 
 

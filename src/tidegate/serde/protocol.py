@@ -1,4 +1,4 @@
-"""What turns values into bytes and back."""
+"""The base class of serdes, which convert values to bytes and back."""
 
 from __future__ import annotations
 
@@ -20,50 +20,51 @@ _DECODE_HINT = (
 
 
 class Serde(ABC, Generic[T]):
-    """One type, written as bytes and read back.
+    """Encodes values of one type as bytes, and decodes them.
 
     - `decode(encode(value)) == value` for every value of the type.
-    - Both raise `SerdeError` for what they do not take, and nothing else; a serde with a schema registry
-      raises `RegistryError` where that does not answer, which says nothing about the record.
-    - `None` never comes in and never goes out: no key, and no value (a tombstone), are no bytes at all,
-      and that is settled before a serde is asked.
-    - The same value gives the same bytes now and later; nothing is read but the arguments.
+    - Both raise only `SerdeError`, for values and bytes that they refuse; a serde with a schema registry
+      raises `RegistryError` if that does not answer, which does not concern the record.
+    - `None` is never passed in or returned: a missing key and a missing value (a tombstone) have no bytes,
+    and
+      are handled before a serde is called.
+    - The same value always has the same bytes; a serde reads nothing but its arguments.
 
-    `decode` takes anything that is like bytes, also a memoryview over a batch.
+    `decode` accepts any bytes-like object, also a memoryview over a batch.
     """
 
     name: str
-    """The format as people see it, and as the manifest keeps it: `int`, `json[Order]`."""
+    """The format's name, as displayed and as stored in the manifest: `int`, `json[Order]`."""
 
     stable: bool = True
     """Whether equal values always have equal bytes. A key must: its bytes choose its partition and row."""
 
     @abstractmethod
     def encode(self, value: T) -> bytes:
-        """The bytes of a value."""
+        """Return the bytes of a value."""
 
     @abstractmethod
     def decode(self, data: bytes) -> T:
-        """The value of bytes that `encode` gave."""
+        """Return the value of bytes that `encode` returned."""
 
     def encode_many(self, values: Sequence[T]) -> list[bytes]:
-        """The bytes of each value: what `encode` gives, in less time."""
+        """Return the bytes of each value: the same as `encode`, in less time."""
         return [self.encode(value) for value in values]
 
     def decode_many(self, data: Sequence[bytes]) -> list[T]:
-        """The value of each: what `decode` gives, in less time."""
+        """Return the value of each: the same as `decode`, in less time."""
         return [self.decode(one) for one in data]
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
-        """The format and type as plain JSON values with sorted keys.
+        """Return the format and type as plain JSON values with sorted keys.
 
-        Two serdes with equal schemas read each other's bytes. An upgrade compares schemas, so texts
-        that change no byte (docstrings) are left out.
+        Two serdes with equal schemas read each other's bytes. An upgrade compares schemas, so docstrings,
+        which change no byte, are left out.
         """
 
     def of_topic(self, topic: str, side: Side) -> Serde[T]:  # noqa: ARG002 - for those that care
-        """This serde as a topic uses it. Most do the same everywhere."""
+        """Return this serde for use by a topic. Most serdes are the same everywhere."""
         return self
 
     def __repr__(self) -> str:
@@ -71,18 +72,19 @@ class Serde(ABC, Generic[T]):
 
 
 def wrong_type(serde: str, value: object, why: str = "") -> SerdeError:
-    """The error for a value of a class that the serde does not write. It never shows the value itself."""
+    """Return the error for a value of a class that the serde does not write. It never contains the value."""
     message = f"serde {serde} cannot write a {type(value).__qualname__}"
     return SerdeError("wrong-type", f"{message}: {why}" if why else message, _ENCODE_HINT)
 
 
 def unencodable(serde: str, why: str, hint: str = _ENCODE_HINT) -> SerdeError:
-    """The error for a value of the right class that has no bytes in this format."""
+    """Return the error for a value of the right class that this format cannot represent."""
     return SerdeError("unencodable", f"serde {serde} cannot write this value: {why}", hint)
 
 
 def undecodable(serde: str, data: bytes, why: str) -> SerdeError:
-    """The error for bytes that are no value of this format. It tells their number, never what they are."""
+    """Return the error for bytes that are not a value of this format. It contains their number, never the
+    bytes."""
     return SerdeError(
         "undecodable", f"serde {serde} cannot read these {len(data)} bytes: {why}", _DECODE_HINT
     )

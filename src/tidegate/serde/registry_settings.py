@@ -1,10 +1,9 @@
-"""Which schema registry this process asks.
+"""The schema registry settings of this process.
 
-Topics are declared in modules that many processes import, so their serdes know no address. It is bound
-where an app starts: by the driver, by a slot from its order, by `tidegate.connect` and by the test driver.
-A process that was told nothing takes `[registry]` of the tidegate.toml it finds, and
-`TIDEGATE_REGISTRY__*`. There is one registry in force at a time; the last that was named counts.
-"""
+Topics are declared in modules that many processes import, so their serdes have no address. It is set when an
+app starts: by the driver, by a slot from its order, by `tidegate.connect` and by the test driver. A process
+in which it was not set uses `[registry]` of the tidegate.toml that it finds, and `TIDEGATE_REGISTRY__*`.
+There is one registry at a time; the last one that was set is used."""
 
 from __future__ import annotations
 
@@ -19,35 +18,35 @@ _NUMBERS = ("timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms", 
 
 
 class _Bound:
-    """What is in force, and how often that changed: whoever keeps something of a registry compares it."""
+    """The current settings, and how often they changed: caches of a registry's answers compare the count."""
 
     settings: dict[str, Any] | None = None
     changes = 0
 
 
 def use_registry(settings: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Ask this registry from now on; None or nothing: the one that tidegate.toml and the environment name.
+    """Use this registry from now on; None or empty: the one of tidegate.toml and the environment.
 
-    Gives what was bound before, to be bound again later. Raises `ConfigError` for a secret that is not there.
+    Returns the previous settings, so that they can be set again. Raises ConfigError for a missing secret.
     """
-    named = settled_registry(settings or {}) or None
-    before, _Bound.settings = _Bound.settings, named
+    resolved = resolved_registry(settings or {}) or None
+    before, _Bound.settings = _Bound.settings, resolved
     _Bound.changes += 1
     return before
 
 
 def registry_settings() -> dict[str, Any]:
-    """The settings in force; empty if there are none."""
-    return _Bound.settings if _Bound.settings is not None else settled_registry(load_config().registry)
+    """Return the current settings; empty if there are none."""
+    return _Bound.settings if _Bound.settings is not None else resolved_registry(load_config().registry)
 
 
 def registry_changes() -> int:
-    """How often another registry was named: an answer of before may not hold any more."""
+    """Return how often the registry was changed: earlier answers may no longer be valid."""
     return _Bound.changes
 
 
-def settled_registry(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as the client takes them: dotted names, numbers as numbers, secrets in place of
+def resolved_registry(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings as the client needs them: dotted names, numbers as numbers, secrets instead of
     `{ env = "NAME" }`."""
     return {name: _as_number(name, value) for name, value in flat_section("registry", section).items()}
 
@@ -57,5 +56,5 @@ def _as_number(name: str, value: Any) -> Any:
         try:
             return float(value)
         except ValueError:
-            raise ConfigError("bad-setting", f"[registry]: {name} is no number", f"{name} = 5") from None
+            raise ConfigError("bad-setting", f"[registry]: {name} is not a number", f"{name} = 5") from None
     return value

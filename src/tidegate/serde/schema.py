@@ -1,4 +1,4 @@
-"""A declared type as plain JSON values, the same in every process."""
+"""Describe a declared type as plain JSON values, the same in every process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ _ANY_ORDER = ("anyOf", "default")
 
 
 def type_schema(declared: object) -> dict[str, Any]:
-    """The JSON schema of a type, and the types of dict keys in it, which JSON schema leaves out.
+    """Return the JSON schema of a type, and the types of dict keys in it, which JSON schema leaves out.
 
-    It is made to be compared, so it holds what changes bytes and nothing else. Left out are descriptions:
-    an edited docstring must not look like an upgrade. Sorted are the members of unions, and lists within
-    defaults, since a default may be a set and a set's order changes from process to process.
-    """
+    It is compared with earlier ones, so it contains only what changes bytes. Descriptions are left out: an
+    edited docstring must not look like an upgrade. The members of unions and lists within defaults are
+    sorted, since a default may be a set and a set's order changes from process to process."""
     try:
         described: dict[str, Any] = {"type": _tidy(msgspec.json.schema(declared))}
     except TypeError as error:

@@ -1,12 +1,11 @@
 """`Json[T]()` and `MsgPack[T]()`: structured values, by msgspec.
 
-The type is given in brackets, because only there can it be a union: `Json[Started | StepDone]()`. It is
-known at run time through `__class_getitem__`, and to type checkers as an ordinary generic class.
+The type is passed in brackets, because only there can it be a union: `Json[Started | StepDone]()`. It is
+available at run time through `__class_getitem__`, and type checkers see an ordinary generic class.
 
-Bytes are the same for the same value: fields come in the order of their class, and a dict's items in the
-order that the dict has. Dicts are not sorted, since their order is the user's; so two equal dicts may have
-different bytes, and a set's bytes may change from one process to the next. Neither may be in a key
-(`Serde.stable`).
+The same value has the same bytes: fields are in the order of their class, and a dict's items in the order of
+the dict. Dicts are not sorted, since their order belongs to the user; so two equal dicts may have different
+bytes, and a set's bytes may change from one process to the next. Neither may be in a key (`Serde.stable`).
 
 Reading checks everything. Writing checks the class of the value, not its fields: that would cost as much
 as reading it back. Nothing is ever unpickled or evaluated.
@@ -33,11 +32,11 @@ _REFUSED = (TypeError, ValueError, OverflowError, AttributeError)
 
 
 class Structured(Serde[T]):
-    """What the structured formats share: the type in brackets, and every failure as a `SerdeError`."""
+    """Base class of the structured formats: the type in brackets, and every failure as a `SerdeError`."""
 
     format: ClassVar[str]
     topic: tuple[str, Side] | None = None
-    """The topic that it was made for, where it matters."""
+    """The topic that it was created for, if that matters."""
     _declared: ClassVar[Any] = _NOT_GIVEN
     _made: ClassVar[WeakValueDictionary[Any, type[Structured[Any]]]]
     _to_bytes: Callable[[Any], bytes]
@@ -47,7 +46,7 @@ class Structured(Serde[T]):
         if self._declared is _NOT_GIVEN or is_open(self._declared):
             name, _, _ = type(self).__name__.partition("[")
             raise ConfigError(
-                "missing-serde", f"{name} was not told which type it writes", f"{name}[Order]()"
+                "missing-serde", f"{name} does not name which type it writes", f"{name}[Order]()"
             )
         self.name = f"{self.format}[{type_name(self._declared)}]"
         self._shape = shape(self._declared)
@@ -64,7 +63,7 @@ class Structured(Serde[T]):
             return self._to_bytes(value)
         except RecursionError:
             raise unencodable(
-                self.name, "it is nested too deeply", "store the parts as rows of their own"
+                self.name, "it is nested too deeply", "store the parts as separate rows"
             ) from None
         except _REFUSED as error:
             raise unencodable(self.name, str(error)) from error
@@ -79,7 +78,7 @@ class Structured(Serde[T]):
         except Exception as error:  # a user's __post_init__ or Enum may raise anything
             raise undecodable(self.name, data, str(error) or type(error).__name__) from error
         if value is None:
-            raise undecodable(self.name, data, "null is no value; a tombstone has no bytes at all")
+            raise undecodable(self.name, data, "null is not a value; a tombstone has no bytes at all")
         return value
 
     def decode_many(self, data: Sequence[bytes]) -> list[T]:
@@ -121,10 +120,10 @@ class Structured(Serde[T]):
                 cls._made = WeakValueDictionary()
 
         def __class_getitem__(cls, declared: Any) -> Any:
-            """The subclass for one type, the same one each time it is asked for.
+            """Return the subclass for one type, always the same one.
 
-            The name is part of the question: Python calls `A | B` and `B | A` equal, and a name in a
-            manifest must not depend on which of them was asked for first.
+            The name is part of the cache key: in Python `A | B` equals `B | A`, and a name in a manifest must
+            not depend on which of them was used first.
             """
             if isinstance(declared, TypeVar):
                 return super().__class_getitem__(declared)
@@ -166,7 +165,7 @@ class Json(Structured[T]):
 
 
 class MsgPack(Structured[T]):
-    """MessagePack: `MsgPack[Order]()`. Smaller and quicker than JSON, with NaN; ints have 64 bits at most."""
+    """MessagePack: `MsgPack[Order]()`. Smaller and faster than JSON, with NaN; ints have 64 bits at most."""
 
     format = "msgpack"
 
@@ -184,10 +183,11 @@ _NON_FINITE_FLOAT = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _holds_non_finite(value: object) -> bool:
-    """Asked only when the JSON has a null, which NaN would be, so that the usual record does not pay.
+    """Whether the value contains NaN or infinity. Called only if the JSON contains a null, so that usual
+    records do not pay for it.
 
-    MessagePack keeps every float as it is, behind the byte 0xcb: without the first bits of a NaN or of an
-    infinity in it there is none. Text may hold the same bytes, so what is found is looked at one by one.
+    MessagePack keeps every float as it is after the byte 0xcb: without the first bits of a NaN or infinity
+    there is none. Text may contain the same bytes, so a match is verified value by value.
     """
     try:
         if not _NON_FINITE_FLOAT.search(_to_msgpack(value)):

@@ -24,7 +24,7 @@ from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.host import machine_name
 from tidegate.runtime.topics.slot_order import SlotOrder
-from tidegate.serde.registry_settings import settled_registry, use_registry
+from tidegate.serde.registry_settings import resolved_registry, use_registry
 from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, zip_package
@@ -60,7 +60,7 @@ class Running:
         check_session(session)
         self._name = name
         self._config = config
-        self._registry = settled_registry(config.registry)
+        self._registry = resolved_registry(config.registry)
         use_registry(self._registry)
         self._stack = ExitStack()
         self._error: BaseException | None = None
