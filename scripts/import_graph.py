@@ -222,14 +222,15 @@ def _print(graph: Graph) -> None:
             extra = "".join(f", {kinds[kind]} {kind}" for kind in ("lazy", "typing") if kinds[kind])
             targets.append(f"{target} ({len(found)}{extra})")
         print(f"  {importer} -> {', '.join(targets)}")
-    for title, counted in (
-        ("circles of imports when a module is loaded", ("top",)),
-        ("circles, lazy and typing imports counted", ("top", "lazy", "typing")),
-    ):
-        found_circles = circles(edges(graph, *counted))
-        print(f"{title}: {len(found_circles)}")
-        for one in found_circles:
-            print(f"  {' <-> '.join(one)}")
+    _print_circles("circles of imports when a module is loaded", edges(graph, "top"))
+    _print_circles("circles, lazy and typing imports counted", edges(graph, "top", "lazy", "typing"))
+
+
+def _print_circles(title: str, graph: Mapping[str, Iterable[str]]) -> None:
+    found = circles(graph)
+    print(f"{title}: {len(found)}")
+    for one in found:
+        print(f"  {' <-> '.join(one)}")
 
 
 def main() -> None:
@@ -252,6 +253,8 @@ def main() -> None:
     print(f"upward imports: {len(wrong)}")
     for one in wrong:
         print(f"  {one}")
+    downward = package_graph(one for one in found if one not in wrong)
+    _print_circles("circles without upward imports", edges(downward, "top", "lazy", "typing"))
 
 
 if __name__ == "__main__":
