@@ -92,11 +92,14 @@ def check_positions(app: str, known: Mapping[TaskId, Position], tasks: Iterable[
         )
 
 
+_task, _position = msgspec.json.Decoder(TaskId), msgspec.json.Decoder(Position)
+
+
 def fold_position(newest: dict[TaskId, Position], key: bytes, value: bytes | None) -> None:
     """Apply one record of the topic to `newest`: it replaces the task's position, a tombstone removes it."""
     try:
-        task = msgspec.json.decode(key, type=TaskId)
-        position = None if value is None else msgspec.json.decode(value, type=Position)
+        task = _task.decode(key)
+        position = None if value is None else _position.decode(value)
     except msgspec.DecodeError as error:
         raise LogError(
             "bad-position",

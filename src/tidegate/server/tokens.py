@@ -69,6 +69,9 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: list[Entry] = []
 
 
+_file = msgspec.json.Decoder(_File)
+
+
 class Tokens:
     """The file of tokens, reloaded when it changes: a removed token is refused at once."""
 
@@ -206,7 +209,7 @@ def _stat(file: Path) -> os.stat_result:
 def _read(file: Path) -> _File:
     _stat(file)
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=_File)
+        found = _file.decode(file.read_bytes())
         for entry in found.tokens:
             Scope.of(entry.scope)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -56,6 +56,9 @@ class MarkValue(NamedTuple):
     time: int
 
 
+_mark = msgspec.json.Decoder(Mark)
+
+
 def read_marks(log: Log) -> dict[Mark, MarkValue]:
     """Read all committed marks. Open your writer first: see `read_to_end`."""
     found: dict[Mark, MarkValue] = {}
@@ -63,7 +66,7 @@ def read_marks(log: Log) -> dict[Mark, MarkValue]:
     for fetched in read_to_end(log, {MARKS: start}, patience=PATIENCE_SECONDS):
         times, keys, values = (fetched.batch.column(number).to_pylist() for number in (1, 2, 3))
         for time, key, value in zip(times, keys, values, strict=True):
-            mark = msgspec.json.decode(key, type=Mark)
+            mark = _mark.decode(key)
             found.pop(mark, None)
             if value is not None:
                 found[mark] = MarkValue(value, time)

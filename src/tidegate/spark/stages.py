@@ -201,10 +201,13 @@ def _read(
             yield from read_span(text, schema, spans[number])
 
 
+_order = msgspec.msgpack.Decoder(StageOrder)
+
+
 def _write(order: bytes, text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On an executor: the one task that writes a batch. Errors of tidegate are returned, not raised: Spark
     would retry and wrap them."""
-    spec, found = Shipped.of_text(text), msgspec.msgpack.decode(order, type=StageOrder)
+    spec, found = Shipped.of_text(text), _order.decode(order)
     rows = FrameRows(spec, ManualClock(found.now))
     result, failure = "", ("", "", "")
     try:

@@ -42,6 +42,9 @@ class _Line(Checkpoint, frozen=True, kw_only=True):
     store: str
 
 
+_line = msgspec.json.Decoder(_Line)
+
+
 class CheckpointFile:
     """The checkpoints of one task's stores in one file. What was passed to `fsync` survives a power cut."""
 
@@ -128,7 +131,7 @@ def _parse(data: bytes) -> dict[str, Checkpoint]:
         raise _bad("its checksum does not match")
     try:
         count = int(lines[1])
-        entries = [msgspec.json.decode(line, type=_Line) for line in lines[2:-1]]
+        entries = [_line.decode(line) for line in lines[2:-1]]
     except (ValueError, msgspec.DecodeError) as error:
         raise _bad(str(error)) from error
     if count != len(entries) or len({entry.store for entry in entries}) != count:

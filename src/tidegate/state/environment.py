@@ -124,7 +124,7 @@ class Environment:
             if found is None and any(
                 self.txn.stat(database)["entries"] for database in self._databases.values()
             ):
-                raise _no_metadata()
+                raise _bad_metadata("there are rows, but the state's metadata is missing")
         return found
 
     @property
@@ -265,7 +265,7 @@ class ReadOnlyEnvironment:
             there = self.has(_META_DB.decode())
             found = _metadata(self.txn.get(_META_KEY, db=self.database(_META_DB.decode()))) if there else None
             if found is None and (self._rows_anywhere() or not (there or self._is_new())):
-                raise _no_metadata()
+                raise _bad_metadata("there are rows, but the state's metadata is missing")
         return found
 
     def _is_new(self) -> bool:
@@ -363,25 +363,24 @@ def _sealed(raw: bytes) -> bytes:
     return raw + crc32(_META_KEY + raw).to_bytes(4, "little")
 
 
+_metadata_decoder = msgspec.json.Decoder(Metadata)
+
+
 def _metadata(sealed: bytes | None) -> Metadata | None:
     """Decode the metadata after checking its checksum: a wrong offset would skip changelog records."""
     if sealed is None:
         return None
     old = is_unsealed(sealed)
     if not old and crc32(_META_KEY + sealed) != INTACT:
-        raise StateError(
-            "bad-metadata", "the state's metadata cannot be read: it does not match its checksum", REPAIR_HINT
-        )
+        raise _bad_metadata("the state's metadata cannot be read: it does not match its checksum")
     try:
-        return msgspec.json.decode(sealed if old else sealed[:-4], type=Metadata)
+        return _metadata_decoder.decode(sealed if old else sealed[:-4])
     except msgspec.DecodeError as error:
-        raise StateError(
-            "bad-metadata", f"the state's metadata cannot be read: {error}", REPAIR_HINT
-        ) from error
+        raise _bad_metadata(f"the state's metadata cannot be read: {error}") from error
 
 
-def _no_metadata() -> StateError:
-    return StateError("bad-metadata", "there are rows, but the state's metadata is missing", REPAIR_HINT)
+def _bad_metadata(why: str) -> StateError:
+    return StateError("bad-metadata", why, REPAIR_HINT)
 
 
 def mark_damaged(folder: Path) -> None:

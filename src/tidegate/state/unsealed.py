@@ -33,10 +33,13 @@ class _Unsealed(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     stores: dict[str, _Facts]
 
 
+_unsealed = msgspec.json.Decoder(_Unsealed)
+
+
 def is_unsealed(raw: bytes) -> bool:
     """Whether these bytes are exactly the old form."""
     try:
-        found = msgspec.json.decode(raw, type=_Unsealed)
+        found = _unsealed.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return bool(found.stores) and msgspec.json.encode(found) == raw

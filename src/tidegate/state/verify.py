@@ -61,6 +61,9 @@ def verify(folder: Path) -> Verified:
     return Verified(str(folder), metadata, marked, damaged)
 
 
+_verified = msgspec.json.Decoder(Verified)
+
+
 def verify_all(folders: Sequence[Path]) -> list[Verified]:
     """Verify all folders in child processes, even if some of these crash."""
     found: list[Verified] = []
@@ -73,7 +76,7 @@ def verify_all(folders: Sequence[Path]) -> list[Verified]:
             check=False,
         )
         lines = child.stdout.splitlines(keepends=True)
-        found += [msgspec.json.decode(line, type=Verified) for line in lines if line.endswith(b"\n")]
+        found += [_verified.decode(line) for line in lines if line.endswith(b"\n")]
         if child.returncode == 0:
             continue
         if -child.returncode not in _BY_DAMAGE:

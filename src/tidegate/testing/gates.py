@@ -19,6 +19,8 @@ from tidegate.testing.views import all_records
 from tidegate.topology.node import NodeKind
 from tidegate.types import TopicPartition
 
+_audit = msgspec.json.Decoder(Audit)
+
 
 class GateView:
     """One gate of an app in a driver, as of the last commit. Keys are those of its events."""
@@ -90,7 +92,7 @@ class GateView:
     def audit(self) -> list[Audit]:
         """What the gate applied, partition by partition."""
         records = all_records(self._log, self._gate.entry.audit)
-        return [msgspec.json.decode(record.value or b"", type=Audit) for record in records]
+        return [_audit.decode(record.value or b"") for record in records]
 
     @property
     def stale(self) -> int:

@@ -52,9 +52,12 @@ def settled_with(
     return found
 
 
+_manifest = msgspec.json.Decoder(Manifest)
+
+
 def plain(manifest: Manifest) -> Manifest:
     """Return the manifest as it is when it is read back: JSON has no tuples."""
-    return msgspec.json.decode(msgspec.json.encode(manifest), type=Manifest)
+    return _manifest.decode(msgspec.json.encode(manifest))
 
 
 def changed_functions(topology: Topology, known: Manifest) -> list[UpgradeError]:

@@ -30,6 +30,9 @@ class Report(msgspec.Struct, frozen=True):
     troubles: tuple[Trouble, ...] = ()
 
 
+_report = msgspec.json.Decoder(Report)
+
+
 class UpkeepLock:
     """An advisory lock on a file next to the log; a log in memory needs none."""
 
@@ -69,6 +72,6 @@ class UpkeepLock:
         if self._path is None:
             return self._kept
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Report)
+            return _report.decode(self._path.read_bytes())
         except (OSError, msgspec.DecodeError):
             return Report()

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-import msgspec
-
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, StateError
 from tidegate.log import names
@@ -27,7 +25,7 @@ from tidegate.log.reads import read_between
 from tidegate.runtime.driver.takeover import ask_to_stop, take_over
 from tidegate.runtime.topics.control import ROLE, Control, read_control
 from tidegate.runtime.topics.manifests import manifests
-from tidegate.runtime.topics.status import Ended, Failure, Status, StatusFollower
+from tidegate.runtime.topics.status import Ended, Failure, Status, StatusFollower, decoded
 from tidegate.topology.belongings import Belongings, of_manifest
 from tidegate.types import TopicPartition
 
@@ -195,7 +193,6 @@ def _reports(log: Log, app: str, since: int) -> Iterator[tuple[int, Status]]:
     for batch in read_between(log, partition, start, end):
         times, values = (batch.column(name).to_pylist() for name in ("timestamp", "value"))
         for at, value in zip(times, values, strict=True):
-            try:
-                yield at, msgspec.json.decode(value, type=Status)
-            except (msgspec.DecodeError, TypeError):
-                continue
+            one = decoded(value)
+            if one is not None:
+                yield at, one

@@ -11,7 +11,7 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -99,6 +99,11 @@ def control_topic(app: str) -> TopicSpec:
     return TopicSpec(names.control(app), 1, CONFIG)
 
 
+_decoders: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Epoch, Attempt, Plan, Stop)
+}
+
+
 class Control:
     """What is in force, as far as it was read."""
 
@@ -152,9 +157,10 @@ class Control:
         if raw is None:
             return None
         try:
-            return msgspec.json.decode(raw, type=kind)
+            found: S = _decoders[kind].decode(raw)
         except msgspec.DecodeError as error:
             raise bad_control(f"no {key}: {error}") from error
+        return found
 
 
 def bad_control(what: str) -> LogError:

@@ -104,8 +104,11 @@ def shown_manifest(log: Log, app: str) -> Manifest | None:
     return _decoded(raw)
 
 
+_manifest = msgspec.json.Decoder(Manifest)
+
+
 def _decoded(raw: bytes | None) -> Manifest | None:
     try:
-        return None if raw is None else msgspec.json.decode(raw, type=Manifest)
+        return None if raw is None else _manifest.decode(raw)
     except msgspec.DecodeError as error:
         raise bad_control(f"no manifest: {error}") from error

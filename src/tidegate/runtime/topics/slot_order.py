@@ -50,8 +50,11 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def decode(data: bytes) -> SlotOrder:
-        return msgspec.msgpack.decode(data, type=SlotOrder, dec_hook=_path)
+        return _order.decode(data)
 
 
 def _path(kind: type, value: str) -> Path:  # noqa: ARG001 - the only type that needs help
     return Path(value)
+
+
+_order = msgspec.msgpack.Decoder(SlotOrder, dec_hook=_path)

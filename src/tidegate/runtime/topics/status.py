@@ -109,6 +109,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
 
 Status = Landing | Numbers | Failure | Warned | Ended
+_status: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 
 def status_topic(app: str) -> TopicSpec:
@@ -124,7 +125,7 @@ def tell(log: Log, app: str, status: Status, now: int) -> None:
 def decoded(value: bytes | None) -> Status | None:
     """One record. None for one of another version of tidegate: nothing depends on it."""
     try:
-        return None if value is None else msgspec.json.decode(value, type=Status)
+        return None if value is None else _status.decode(value)
     except msgspec.DecodeError:
         return None
 

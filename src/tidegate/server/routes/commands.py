@@ -54,6 +54,10 @@ class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds from now."""
 
 
+_LOOKED_AT = msgspec.json.Decoder(Pause), msgspec.json.Decoder(Resume)
+"""Threads convert to them, and msgspec must not look at a Struct for the first time in two threads."""
+
+
 class Command:
     """The common part of all pauses and resumes."""
 

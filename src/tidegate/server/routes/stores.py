@@ -162,12 +162,15 @@ def _bound(request: Request, name: str, given: str | None, kind: ValueKind | Non
     return (data if kind is None else from_text(data, kind)), b""
 
 
+_cursors = msgspec.msgpack.Decoder(_Cursor)
+
+
 def _cursor(after: str | None) -> _Cursor | None:
     raw = from_cursor(after)
     if raw is None:
         return None
     try:
-        return msgspec.msgpack.decode(raw, type=_Cursor)
+        return _cursors.decode(raw)
     except msgspec.DecodeError:
         raise RequestError("bad-cursor", "this is not a cursor of a page", "send `next` unchanged") from None
 
