@@ -275,7 +275,7 @@ def opening(report: Report, folder: Path, *, quick: bool) -> None:
     count = 100_000 if quick else 1_000_000
     with bench(gated(), folder, "open") as one:
         one.open()
-        one.gate.commander.pause_everyone()
+        one.gate.commander.pause_all()
         report.tell(f"holding {count:,} events of 10,000 keys")
         one.send([b"k%d" % (number % 10_000) for number in range(count)])
         one.work(one.drained)

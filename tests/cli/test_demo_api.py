@@ -88,7 +88,9 @@ def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
 
 
 def test_what_cannot_be_told_yet_is_told_as_it_was() -> None:
-    known = {"/gates/orders-gate": b'{"paused": 1, "held": 3, "bytes": 9, "oldest": null, "everyone": false}'}
+    known = {
+        "/gates/orders-gate": b'{"paused": 1, "held": 3, "bytes": 9, "oldest": null, "gate_wide": false}'
+    }
 
     def answers(path: str) -> tuple[int, bytes]:
         return (200, known[path]) if path in known else (404, NOT_FOUND)

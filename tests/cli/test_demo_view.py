@@ -70,8 +70,8 @@ def test_the_same_in_a_line() -> None:
 
 def test_everyone_can_be_paused() -> None:
     held = {name: Customer(name, waiting=1, held=True) for name in "abcde"}
-    now = lively(paused=0, everyone=True, customers=held)
-    assert "everyone is paused" in "\n".join(on_screen(now))
+    now = lively(paused=0, gate_wide=True, customers=held)
+    assert "the gate is paused" in "\n".join(on_screen(now))
     assert "a (1 wait), b (1 wait), c (1 wait) and 2 more" in line(now)
 
 

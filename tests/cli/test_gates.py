@@ -67,13 +67,13 @@ def test_a_key_is_paused_looked_at_and_resumed(run: Run, log: SqliteLog, working
 
 def test_everyone_is_paused_and_resumed(run: Run, working: Working) -> None:
     assert working
-    done = run("pause", "door", "--everyone", "--wait", "30", "--json").json
+    done = run("pause", "door", "--all-keys", "--wait", "30", "--json").json
     assert sorted(done["epochs"]) == ["0", "1"]
-    assert "everyone is paused" in run("gates", "show", "door").out
-    assert run("gates", "list", "--json").json["gates"][0]["everyone"] is True
-    run("resume", "door", "--everyone", "--wait", "30")
-    assert run("gates", "list", "--json").json["gates"][0]["everyone"] is False
-    states = [one["state"] for one in run("gates", "history", "door", "--everyone", "--json").json["history"]]
+    assert "the gate is paused" in run("gates", "show", "door").out
+    assert run("gates", "list", "--json").json["gates"][0]["gate_wide"] is True
+    run("resume", "door", "--all-keys", "--wait", "30")
+    assert run("gates", "list", "--json").json["gates"][0]["gate_wide"] is False
+    states = [one["state"] for one in run("gates", "history", "door", "--all-keys", "--json").json["history"]]
     assert sorted(states) == ["ACTIVE", "ACTIVE", "PAUSED", "PAUSED"]
 
 
@@ -101,8 +101,8 @@ def test_without_waiting_it_is_written(run: Run, log: SqliteLog) -> None:
         (("pause", "window", "ada"), "no-such-gate"),
         (("resume", "other/door", "ada"), "no-such-gate"),
         (("pause", "door"), "no-key"),
-        (("pause", "door", "ada", "--everyone"), "bad-option"),
-        (("gates", "history", "door", "ada", "--everyone"), "bad-option"),
+        (("pause", "door", "ada", "--all-keys"), "bad-option"),
+        (("gates", "history", "door", "ada", "--all-keys"), "bad-option"),
         (("pause", "door", "1", "--key-type", "int"), "other-key-type"),
         (("resume", "door", "1", "--key-type", "java-long"), "other-key-type"),
         (("gates", "show", "door", "1", "--key-type", "bool"), "other-key-type"),
@@ -205,7 +205,7 @@ def test_gates_are_listed_without_a_look_at_all_keys(
     with many_statuses(tmp_path / ".tidegate" / "log.db"):
         forbid_scans(monkeypatch)
         [gate] = run("gates", "list", "--json").json["gates"]
-        assert (gate["paused"], gate["held"], gate["everyone"]) == (20, 2, False)
+        assert (gate["paused"], gate["held"], gate["gate_wide"]) == (20, 2, False)
 
 
 def test_a_log_without_gates_says_so(run: Run, log: SqliteLog) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate.errors import ConfigError
-from tidegate.gate.formats import EVERYONE, LONGEST_RECORD, LONGEST_TEXT, RequestedStatus
+from tidegate.gate.formats import GATE_WIDE, LONGEST_RECORD, LONGEST_TEXT, RequestedStatus
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.output.on_error import CODE
@@ -153,12 +153,12 @@ def test_whoever_resumes_everyone_frees_no_key_that_was_paused_on_its_own(
     driver: Driver, gate: GateView
 ) -> None:
     gate.pause("ada")
-    gate.pause_everyone()
+    gate.pause_all()
     for key in KEYS:
         driver.send(EVENTS, key, 1)
     driver.run()
     assert [gate.held(key) for key in KEYS] == [1, 1, 1, 1]
-    gate.resume_everyone()
+    gate.resume_all()
     driver.run()
     assert [gate.held(key) for key in KEYS] == [1, 0, 0, 0]
     gate.resume("ada")
@@ -170,22 +170,22 @@ def test_a_key_that_is_resumed_on_its_own_passes_a_paused_gate_until_the_next_pa
     driver: Driver, gate: GateView
 ) -> None:
     gate.resume("ada")
-    gate.pause_everyone()
+    gate.pause_all()
     driver.send(EVENTS, "ada", 1)
     driver.run()
-    assert gate.held("ada") == 1, "it was active before everyone was paused"
+    assert gate.held("ada") == 1, "it was active before the whole gate was paused"
     gate.resume("ada")
     driver.send(EVENTS, "bob", 1)
     driver.run()
     assert (passed(driver), gate.held("bob")) == ([1], 1)
-    gate.pause_everyone()
+    gate.pause_all()
     driver.send(EVENTS, "ada", 2)
     driver.run()
     assert gate.held("ada") == 1
 
 
 def test_events_without_a_key_are_never_held(driver: Driver, gate: GateView) -> None:
-    gate.pause_everyone()
+    gate.pause_all()
     driver.send(EVENTS, None, 1, 2)
     driver.send(EVENTS, "ada", 3)
     driver.run()
@@ -244,22 +244,22 @@ def test_a_pause_ends_by_itself_also_where_nothing_waits_and_over_a_restart(
 
 
 def test_a_pause_of_everyone_ends_by_itself(driver: Driver, gate: GateView) -> None:
-    gate.pause_everyone(expires_at=driver.clock.now() + 1_000)
+    gate.pause_all(expires_at=driver.clock.now() + 1_000)
     driver.send(EVENTS, "ada", 1)
     driver.run()
     assert gate.held("ada") == 1
     driver.advance(1_000)
     driver.run()
     assert passed(driver) == [1]
-    everyone = gate.everyone()
-    assert everyone is not None
-    assert everyone.state == "ACTIVE"
+    gate_wide = gate.gate_wide()
+    assert gate_wide is not None
+    assert gate_wide.state == "ACTIVE"
 
 
 def test_a_pause_that_ended_by_itself_does_not_free_a_key_of_a_paused_gate(
     driver: Driver, gate: GateView
 ) -> None:
-    gate.pause_everyone()
+    gate.pause_all()
     gate.pause("ada", expires_at=driver.clock.now() + 10)
     driver.send(EVENTS, "ada", 1)
     driver.run()
@@ -330,7 +330,7 @@ def test_what_a_commander_refuses(driver: Driver, gate: GateView) -> None:
     with pytest.raises(ConfigError, match="bad-key"):
         gate.pause("")
     with pytest.raises(ConfigError, match="bad-key"):
-        gate.pause(EVERYONE.decode())
+        gate.pause(GATE_WIDE.decode())
     with pytest.raises(ConfigError, match="bad-key"):
         gate.pause("x" * (1 << 20) + "x")
     with pytest.raises(ConfigError, match="too-long"):

@@ -46,18 +46,18 @@ def lasts(status: InForce | None) -> bool:
 def test_a_key_is_held_by_its_own_pause_or_by_everyone_s_unless_it_was_freed_later(
     own: InForce | None,
 ) -> None:
-    for everyone in STATUSES:
+    for gate_wide in STATUSES:
         freed = (
             own is not None
             and own.state == "ACTIVE"
             and own.cause == "status"
-            and everyone is not None
-            and own.epoch >= everyone.epoch
+            and gate_wide is not None
+            and own.epoch >= gate_wide.epoch
         )
-        expected = lasts(own) or (lasts(everyone) and not freed)
-        assert is_held(Known(own, everyone), NOW) == expected
+        expected = lasts(own) or (lasts(gate_wide) and not freed)
+        assert is_held(Known(own, gate_wide), NOW) == expected
         for buffered in (False, True):
-            found = decide(Known(own, everyone, buffered), Event(), NOW)
+            found = decide(Known(own, gate_wide, buffered), Event(), NOW)
             assert found is (Outcome.WAITS if expected or buffered else Outcome.PASSES)
 
 

@@ -60,14 +60,14 @@ def test_events_pass_byte_for_byte(paused: bool, batches: bool) -> None:
     with Driver(app, batches=batches) as driver:
         gate = driver.gate("door")
         if paused:
-            gate.pause_everyone()
+            gate.pause_all()
         driver.run()
         driver.log.append(TopicPartition("in", 0), to_batch(sent))
         driver.run()
         if paused:
             assert all_records(driver.log, "bytes-door-admitted") == []
             driver.move()
-            gate.resume_everyone()
+            gate.resume_all()
             driver.run()
         found = [own(record) for record in all_records(driver.log, "bytes-door-admitted")]
         wanted = [(row.key, row.value, row.timestamp, list(row.headers)) for row in sent]
@@ -354,7 +354,7 @@ def test_a_gate_wide_pause_holds_events_of_the_empty_key_too() -> None:
     """The totals lie in the status store under the empty key: they are no status of it."""
     with Driver(gated(), partitions=1) as driver:
         gate = driver.gate("door")
-        gate.pause_everyone()
+        gate.pause_all()
         driver.run()
         driver.send(EVENTS, "", 1)
         driver.send(EVENTS, "ada", 2)
@@ -364,6 +364,6 @@ def test_a_gate_wide_pause_holds_events_of_the_empty_key_too() -> None:
         [empty] = [one for one in gate._gate.states() if one.key == b""]
         for seen in (empty, gate._gate.key(b"")):
             assert (seen.status, seen.paused, seen.held) == (None, True, True)
-        gate.resume_everyone()
+        gate.resume_all()
         driver.run()
         assert driver.by_key(PASSED) == {"": [1], "ada": [2]}

@@ -7,7 +7,7 @@ from tests.gate.app import EVENTS, PASSED, gated
 
 from tidegate import App
 from tidegate.gate import step
-from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.formats import GATE_WIDE, InForce
 from tidegate.gate.step import GateStep
 from tidegate.runtime.task.timers import Timers
 from tidegate.testing import Driver
@@ -32,9 +32,9 @@ def test_what_is_committed_is_not_kept_to_be_taken_back() -> None:
         assert step_of(driver).buffer.count == 60
 
 
-@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize("gate_wide", [False, True])
 def test_ends_of_pauses_that_were_replaced_are_not_kept(
-    everyone: bool, monkeypatch: pytest.MonkeyPatch
+    gate_wide: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step, "SPARE", 10)
     with Driver(gated(), partitions=1) as driver:
@@ -42,8 +42,8 @@ def test_ends_of_pauses_that_were_replaced_are_not_kept(
         now = driver.clock.now()
         gate.pause("bob", expires_at=now + 5000)
         for number in range(60):
-            if everyone:
-                gate.pause_everyone(expires_at=now + 10_000 - number)
+            if gate_wide:
+                gate.pause_all(expires_at=now + 10_000 - number)
             else:
                 gate.pause("ada", expires_at=now + 10_000 - number)
             driver.run()
@@ -54,7 +54,7 @@ def test_ends_of_pauses_that_were_replaced_are_not_kept(
         assert driver.by_key(PASSED) == {}
         driver.advance(5000)
         driver.run()
-        assert driver.by_key(PASSED) == ({} if everyone else {"bob": [2]})
+        assert driver.by_key(PASSED) == ({} if gate_wide else {"bob": [2]})
         driver.advance(5000 - 59)
         driver.run()
         assert driver.by_key(PASSED) == {"ada": [1], "bob": [2]}
@@ -65,12 +65,12 @@ def test_the_end_of_a_pause_whose_replacement_is_taken_back_is_kept(monkeypatch:
     with Driver(gated(), partitions=1) as driver:
         gate = driver.gate("door")
         now = driver.clock.now()
-        gate.pause_everyone(expires_at=now + 1000)
+        gate.pause_all(expires_at=now + 1000)
         gate.pause("ada", expires_at=now + 500)
         driver.run()
         found = step_of(driver)
         before = sorted(set(found._ends))
-        for key in (EVERYONE, b"ada"):
+        for key in (GATE_WIDE, b"ada"):
             found.begin_record()
             found._apply(key, InForce("PAUSED", 7, now, expires_at=now + 9000))
             assert sorted(set(found._ends)) != before

@@ -96,11 +96,11 @@ def test_the_empty_key_cannot_be_paused_by_topic_either(driver: Driver, gate: Ga
     driver.run()
     assert driver.values(PASSED) == [1]
     assert causes(driver) == ["bad-key"]
-    gate.pause_everyone()
+    gate.pause_all()
     driver.send(EVENTS, "", 2)
     driver.run()
     assert driver.values(PASSED) == [1]
-    gate.resume_everyone()
+    gate.resume_all()
     driver.run()
     assert driver.values(PASSED) == [1, 2]
 
@@ -167,12 +167,12 @@ def test_a_trigger_ends_the_pause_of_its_key_and_no_gate_wide_one(
 ) -> None:
     """Whichever of the two pauses is newer: only a status ACTIVE exempts a key from a gate-wide pause."""
     if order == "gate-wide first":
-        gate.pause_everyone()
+        gate.pause_all()
     if exempt:
         gate.resume("ada")
     epoch = gate.pause("ada")
     if order == "key first":
-        gate.pause_everyone()
+        gate.pause_all()
     driver.send(EVENTS, "ada", 1)
     driver.run()
     gate.trigger("ada", epoch)

@@ -25,18 +25,18 @@ pauses = st.tuples(st.just("pause"), keys, st.sampled_from([None, None, 5, 50]))
 resumes = st.tuples(st.just("resume"), keys, st.none())
 triggers = st.tuples(st.just("trigger"), keys, st.integers(0, 2))
 strays = st.tuples(st.just("stray"), keys, st.integers(0, 20))
-everyone = st.tuples(st.just("everyone"), st.booleans(), st.none())
+gate_wide = st.tuples(st.just("gate_wide"), st.booleans(), st.none())
 rest = st.one_of(
     st.tuples(st.just("advance"), st.sampled_from([5, 60]), st.none()),
     st.tuples(st.just("crash"), st.sampled_from(POINTS), st.booleans()),
     st.tuples(st.sampled_from(["move", "stop"]), st.none(), st.none()),
 )
-ops = st.one_of(sends, sends, pauses, pauses, resumes, triggers, triggers, strays, everyone, rest)
+ops = st.one_of(sends, sends, pauses, pauses, resumes, triggers, triggers, strays, gate_wide, rest)
 
 
 @dataclass
 class Wished:
-    """The last wish for a key, or for everyone in a partition."""
+    """The last requested status of a key, or of the whole gate in a partition."""
 
     paused: bool
     epoch: int
@@ -49,7 +49,7 @@ class Model:
     """What a gate should do, told by the wishes alone."""
 
     own: dict[str, Wished] = field(default_factory=dict)
-    everyone: dict[int, Wished] = field(default_factory=dict)
+    gate_wide: dict[int, Wished] = field(default_factory=dict)
     waiting: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     sent: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     passed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -58,12 +58,12 @@ class Model:
     refused: list[tuple[str, int]] = field(default_factory=list)
 
     def is_held(self, key: str) -> bool:
-        own, everyone = self.own.get(key), self.everyone.get(partition_of(key))
+        own, gate_wide = self.own.get(key), self.gate_wide.get(partition_of(key))
         if own is not None and own.paused:
             return True
-        if everyone is None or not everyone.paused:
+        if gate_wide is None or not gate_wide.paused:
             return False
-        return own is None or not own.explicit or own.epoch < everyone.epoch
+        return own is None or not own.explicit or own.epoch < gate_wide.epoch
 
     def run(self, now: int) -> None:
         """All wishes are in, then triggers; then what waits goes, if it may, and what was sent."""
@@ -74,7 +74,7 @@ class Model:
             elif own.paused and own.epoch == epoch:
                 self.own[key] = Wished(False, epoch, explicit=False)
         self.triggers.clear()
-        for wished in [*self.own.values(), *self.everyone.values()]:
+        for wished in [*self.own.values(), *self.gate_wide.values()]:
             if wished.paused and wished.expires_at is not None and wished.expires_at <= now:
                 wished.paused, wished.explicit = False, False
         for key in KEYS:
@@ -127,10 +127,10 @@ class Run:
         self.gate.trigger(key, epoch)
         self.model.triggers.append((key, epoch))
 
-    def everyone(self, paused: bool, _: None) -> None:
-        command = self.gate.pause_everyone if paused else self.gate.resume_everyone
+    def gate_wide(self, paused: bool, _: None) -> None:
+        command = self.gate.pause_all if paused else self.gate.resume_all
         for partition, epoch in command().items():
-            self.model.everyone[partition] = Wished(paused, epoch)
+            self.model.gate_wide[partition] = Wished(paused, epoch)
 
     def advance(self, millis: int, _: None) -> None:
         self.driver.advance(millis)
@@ -160,7 +160,7 @@ class Run:
 
     def end(self) -> None:
         """Everything is let out."""
-        self.everyone(False, None)
+        self.gate_wide(False, None)
         for key in KEYS:
             self.resume(key, None)
         self.run()

@@ -21,7 +21,7 @@ KEYS = [f"key-{number}" for number in range(12)]
 
 def counted(gate: GateQuery) -> Totals:
     """The same, key by key."""
-    totals = Totals(everyone=any(status.state == "PAUSED" for status in gate.everyone().values()))
+    totals = Totals(gate_wide=any(status.state == "PAUSED" for status in gate.gate_wide().values()))
     for one in gate.states():
         paused = int(one.status is not None and one.status.state == "PAUSED")
         held = one.buffered
@@ -44,7 +44,7 @@ def test_totals_are_what_a_look_at_all_keys_gives(seed: int) -> None:
                 case 3:
                     gate.resume(key)
                 case 4:
-                    chance.choice([gate.pause_everyone, gate.resume_everyone])()
+                    chance.choice([gate.pause_all, gate.resume_all])()
                 case _:
                     driver.send(EVENTS, key, *range(chance.randrange(1, 30)))
 
@@ -58,7 +58,7 @@ def test_totals_are_what_a_look_at_all_keys_gives(seed: int) -> None:
             driver.advance(chance.randrange(40))
             assert gate._gate.totals() == counted(gate._gate)
         assert TOTALS not in [one.key for one in gate._gate.states()]
-        gate.resume_everyone()
+        gate.resume_all()
         for key in (*KEYS, "ada"):
             gate.resume(key)
         driver.run()
@@ -88,10 +88,10 @@ def test_totals_are_found_at_the_end_of_the_changelog(
         gate = driver.gate("door")
         forbid_scans(monkeypatch)
         found = gate._gate.totals()
-        assert (found.paused, found.keys, found.held, found.everyone) == (20, 2, 2, False)
-        gate.pause_everyone()
+        assert (found.paused, found.keys, found.held, found.gate_wide) == (20, 2, 2, False)
+        gate.pause_all()
         driver.run()
-        assert gate._gate.totals().everyone
+        assert gate._gate.totals().gate_wide
         for turn in range(5):
             driver.send(EVENTS, "ada", *range(300))
             driver.run()

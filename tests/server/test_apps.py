@@ -50,7 +50,7 @@ def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
     assert found[f"tidegate_gate_stale_commands_total{gate}"] == 3
     assert found[f"tidegate_gate_refused_commands_total{gate}"] == 12
     assert found[f"tidegate_gate_beyond_max_held_total{gate}"] == 15
-    assert found[f"tidegate_gate_everyone_paused{gate}"] == 0
+    assert found[f"tidegate_gate_paused{gate}"] == 0
     assert 60 <= found[f"tidegate_gate_oldest_held_seconds{gate}"] < 90
     assert found['tidegate_tasks{app="gated",slot="0",state="restoring"}'] == 1
     assert found['tidegate_tasks{app="gated",slot="2",state="running"}'] == 0

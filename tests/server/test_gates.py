@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 from tidegate import App, Topic
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
-from tidegate.gate.formats import EVERYONE
+from tidegate.gate.formats import GATE_WIDE
 from tidegate.gate.query import GateQuery
 from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
@@ -157,20 +157,20 @@ def test_a_key_of_another_type_is_named_by_it(client: Client, log: SqliteLog) ->
 def test_everyone_is_paused_but_for_who_was_resumed(client: Client, connection: Connection) -> None:
     posted(client, "/gates/door/keys/ada/pause", **APPLIED)
     whole = posted(client, "/gates/door/pause", {"reason": "fire"}, **APPLIED)
-    assert (sorted(whole["epochs"]), whole["everyone"]) == (["0", "1"], True)
-    assert got(client, "/gates/door")["everyone"] is True
+    assert (sorted(whole["epochs"]), whole["gate_wide"]) == (["0", "1"], True)
+    assert got(client, "/gates/door")["gate_wide"] is True
     connection.send(EVENTS, "ada", 1)
     connection.send(EVENTS, "bob", 1)
     wait_for(lambda: got(client, "/gates/door")["held"] == 2)
     posted(client, "/gates/door/resume", **APPLIED)
     wait_for(lambda: out(connection, "bob") == [1])
-    assert got(client, "/gates/door")["everyone"] is False
+    assert got(client, "/gates/door")["gate_wide"] is False
     assert got(client, "/gates/door/keys/ada")["waiting"] == 1
 
 
 def test_the_key_that_stands_for_everyone_is_no_key(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
-    told = posted(client, f"/gates/door/keys/{quote(EVERYONE, safe='')}/pause", code=400)
+    told = posted(client, f"/gates/door/keys/{quote(GATE_WIDE, safe='')}/pause", code=400)
     assert told["error"]["code"] == "bad-key"
 
 
@@ -301,7 +301,7 @@ def test_gates_are_listed_without_a_look_at_all_keys(
     with many_statuses(log.path):
         forbid_scans(monkeypatch)
         [gate] = got(client, "/gates")["gates"]
-        assert (gate["paused"], gate["waiting_keys"], gate["held"], gate["everyone"]) == (20, 2, 2, False)
+        assert (gate["paused"], gate["waiting_keys"], gate["held"], gate["gate_wide"]) == (20, 2, 2, False)
         assert got(client, "/gates/door")["held"] == 2
 
 

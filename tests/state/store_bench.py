@@ -54,7 +54,7 @@ class StoreBench(Generic[S]):
 
     @property
     def at(self) -> Position:
-        """What the log says, as everyone who opens a task asks it."""
+        """What the log has, as whoever opens a task reads it."""
         return read_positions(self.log, APP).get(TASK, self._first)
 
     @property

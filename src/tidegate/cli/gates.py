@@ -17,7 +17,7 @@ from tidegate.cli.output import note, say, say_json, say_table
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError
 from tidegate.gate.commands import Commanded
-from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.formats import GATE_WIDE, InForce
 from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.query import GateQuery, KeyState
 from tidegate.log.protocol import Log
@@ -32,7 +32,7 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="The key of the events."
 SomeKey = Annotated[
     str | None, typer.Argument(metavar="KEY", help="The key of the events.", show_default=False)
 ]
-Everyone = Annotated[bool, typer.Option("--everyone", help="All keys at once.")]
+AllKeys = Annotated[bool, typer.Option("--all-keys", help="All keys at once.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit topic.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="Who; default: you.", show_default=False)]
 Wait = Annotated[float | None, seconds("--wait", "Wait until the gate has applied it.")]
@@ -41,7 +41,7 @@ Wait = Annotated[float | None, seconds("--wait", "Wait until the gate has applie
 def pause(
     gate: Name,
     key: SomeKey = None,
-    everyone: Everyone = False,
+    gate_wide: AllKeys = False,
     reason: Reason = "",
     actor: Actor = None,
     lasts: Annotated[
@@ -55,19 +55,19 @@ def pause(
     """Hold the events of a key from now on."""
     end = None if lasts is None else SystemClock().now() + round(lasts * 1000)
 
-    def wish(found: GateQuery, asked: bytes) -> Commanded:
+    def write(found: GateQuery, asked: bytes) -> Commanded:
         said: dict[str, Any] = {"actor": actor or _me(), "reason": reason, "expires_at": end}
         commander = found.commander
-        return commander.pause_everyone(**said) if asked == EVERYONE else commander.pause(asked, **said)
+        return commander.pause_all(**said) if asked == GATE_WIDE else commander.pause(asked, **said)
 
-    target = _Target(gate, key, key_type, everyone=everyone)
-    _command("paused", target, wish, wait, log, as_json=as_json)
+    target = _Target(gate, key, key_type, gate_wide=gate_wide)
+    _command("paused", target, write, wait, log, as_json=as_json)
 
 
 def resume(
     gate: Name,
     key: SomeKey = None,
-    everyone: Everyone = False,
+    gate_wide: AllKeys = False,
     reason: Reason = "",
     actor: Actor = None,
     wait: Wait = None,
@@ -77,13 +77,13 @@ def resume(
 ) -> None:
     """Release the held events of a key in order, then let new ones pass."""
 
-    def wish(found: GateQuery, asked: bytes) -> Commanded:
+    def write(found: GateQuery, asked: bytes) -> Commanded:
         said = {"actor": actor or _me(), "reason": reason}
         commander = found.commander
-        return commander.resume_everyone(**said) if asked == EVERYONE else commander.resume(asked, **said)
+        return commander.resume_all(**said) if asked == GATE_WIDE else commander.resume(asked, **said)
 
-    target = _Target(gate, key, key_type, everyone=everyone)
-    _command("resumed", target, wish, wait, log, as_json=as_json)
+    target = _Target(gate, key, key_type, gate_wide=gate_wide)
+    _command("resumed", target, write, wait, log, as_json=as_json)
 
 
 @app.command("list")
@@ -102,11 +102,11 @@ def list_gates(log: LogUrl = None, as_json: AsJson = False) -> None:
                 f"{one['paused']:,}",
                 f"{one['held']:,}",
                 f"{one['bytes']:,}",
-                "paused" if one["everyone"] else "",
+                "paused" if one["gate_wide"] else "",
             )
             for one in told
         ]
-        say_table(rows, ("gate", "paused keys", "held events", "bytes", "everyone"))
+        say_table(rows, ("gate", "paused keys", "held events", "bytes", "whole gate"))
 
 
 @app.command()
@@ -125,15 +125,15 @@ def show(
             states = [found.key(_bytes(found, key, key_type))]
         else:
             states = list(islice((one for one in found.states() if one.held), limit + 1))
-        everyone = found.everyone()
+        gate_wide = found.gate_wide()
     states, more = states[:limit], len(states) > limit
     if as_json:
-        whole = {str(number): _told(status) for number, status in everyone.items()}
+        whole = {str(number): _told(status) for number, status in gate_wide.items()}
         told = [_key_told(one) for one in states]
-        say_json({"gate": found.name, "everyone": whole, "keys": told, "more": more})
+        say_json({"gate": found.name, "gate_wide": whole, "keys": told, "more": more})
         return
-    if any(status.state == "PAUSED" for status in everyone.values()):
-        say(("everyone is paused", "yellow"))
+    if any(status.state == "PAUSED" for status in gate_wide.values()):
+        say(("the gate is paused", "yellow"))
     say_table([_key_row(one) for one in states], ("key", "status", "epoch", "waiting", "by", "reason"))
     if more:
         note(f"more keys are held than these {limit:,}: raise --limit")
@@ -172,13 +172,13 @@ def held(
 def history(
     gate: Name,
     key: SomeKey = None,
-    everyone: Everyone = False,
+    gate_wide: AllKeys = False,
     key_type: KeyType = None,
     log: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who paused and resumed a key, and why."""
-    target = _Target(gate, key, key_type, everyone=everyone)
+    target = _Target(gate, key, key_type, gate_wide=gate_wide)
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
         told = list(found.history(target.asked(found)))
@@ -200,18 +200,18 @@ def history(
 class _Target:
     """The target of a command: a key, or the whole gate."""
 
-    def __init__(self, gate: str, key: str | None, kind: ValueKind | None, *, everyone: bool) -> None:
-        if key is None and not everyone:
-            raise ConfigError("no-key", "the command names no key", "give a KEY, or --everyone for all keys")
-        if key is not None and everyone:
-            raise ConfigError("bad-option", "KEY and --everyone exclude each other", "leave one of them out")
+    def __init__(self, gate: str, key: str | None, kind: ValueKind | None, *, gate_wide: bool) -> None:
+        if key is None and not gate_wide:
+            raise ConfigError("no-key", "the command names no key", "give a KEY, or --all-keys for all keys")
+        if key is not None and gate_wide:
+            raise ConfigError("bad-option", "KEY and --all-keys exclude each other", "leave one of them out")
         self.gate = gate
         self._key = key
         self._kind = kind
 
     def asked(self, found: GateQuery) -> bytes:
         """The key, as the bytes that it has at this gate."""
-        return EVERYONE if self._key is None else _bytes(found, self._key, self._kind)
+        return GATE_WIDE if self._key is None else _bytes(found, self._key, self._kind)
 
 
 def _bytes(gate: GateQuery, key: str, kind: ValueKind | None) -> bytes:
@@ -219,13 +219,13 @@ def _bytes(gate: GateQuery, key: str, kind: ValueKind | None) -> bytes:
 
 
 def _command(
-    done: str, target: _Target, wish: Any, wait: float | None, log: str | None, *, as_json: bool
+    done: str, target: _Target, write: Any, wait: float | None, log: str | None, *, as_json: bool
 ) -> None:
     with opened(log) as (opened_log, _):
         found = _found(opened_log, target.gate)
         asked = target.asked(found)
         marks = found.marks()
-        written: Commanded = wish(found, asked)
+        written: Commanded = write(found, asked)
         if wait is not None:
             found.wait_applied(asked, written, marks, wait)
     applied = "applied" if wait is not None else "written"
@@ -233,7 +233,7 @@ def _command(
         epochs = {str(number): epoch for number, epoch in written.epochs.items()}
         say_json({"gate": found.name, "state": done, "epochs": epochs, "applied": wait is not None})
     else:
-        who = "everyone" if asked == EVERYONE else printable(asked.decode(errors="replace"))
+        who = "all keys" if asked == GATE_WIDE else printable(asked.decode(errors="replace"))
         say(f"{done} ", (who, "bold"), f" at {found.app}/{found.name}: {applied}")
 
 
@@ -266,7 +266,7 @@ def _summary(gate: GateQuery) -> dict[str, Any]:
         "paused": totals.paused,
         "held": totals.held,
         "bytes": totals.bytes,
-        "everyone": totals.everyone,
+        "gate_wide": totals.gate_wide,
         **{what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
     }
 

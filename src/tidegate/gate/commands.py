@@ -1,4 +1,4 @@
-"""Pausing and resuming: wishes, written to the status topic by whoever may."""
+"""Pause and resume: write requested statuses to the status topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError
-from tidegate.gate.formats import EVERYONE, LONGEST_TEXT, RequestedStatus
+from tidegate.gate.formats import GATE_WIDE, LONGEST_TEXT, RequestedStatus
 from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.log.records import Row, to_batch
@@ -22,7 +22,7 @@ LONGEST_KEY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Commanded:
-    """A wish that is in the log: its epoch in each partition that it was written to."""
+    """A requested status that is in the log: its epoch in each partition that it was written to."""
 
     epochs: Mapping[int, int]
 
@@ -34,7 +34,7 @@ class Commanded:
 
 
 class Commander:
-    """Writes wishes for one gate. Returns when they are durable; the gate applies them in its own time."""
+    """Writes requested statuses of one gate. Returns when they are durable; the gate applies them later."""
 
     def __init__(self, log: Log, gate: GateEntry, clock: Clock) -> None:
         self._log = log
@@ -51,18 +51,16 @@ class Commander:
         """What waits for this key goes out first, then what comes."""
         return self._write(key, RequestedStatus("ACTIVE", actor, reason))
 
-    def pause_everyone(
-        self, *, actor: str = "", reason: str = "", expires_at: int | None = None
-    ) -> Commanded:
+    def pause_all(self, *, actor: str = "", reason: str = "", expires_at: int | None = None) -> Commanded:
         """Events of all keys wait, but for those that are resumed on their own after this."""
         return self._write_everywhere(self._pausing(actor, reason, expires_at))
 
-    def resume_everyone(self, *, actor: str = "", reason: str = "") -> Commanded:
-        """Ends the pause of everyone; a key that was paused on its own stays so."""
+    def resume_all(self, *, actor: str = "", reason: str = "") -> Commanded:
+        """End the gate-wide pause; a key that was paused on its own stays paused."""
         return self._write_everywhere(RequestedStatus("ACTIVE", actor, reason))
 
     def partition_of(self, key: bytes) -> int:
-        """Where the key's events and wishes lie."""
+        """The partition of the key's events and statuses."""
         return partition_for(key, self._gate.partitions)
 
     def _pausing(self, actor: str, reason: str, expires_at: int | None) -> RequestedStatus:
@@ -76,23 +74,25 @@ class Commander:
             )
         return RequestedStatus("PAUSED", actor, reason, expires_at)
 
-    def _write_everywhere(self, wish: RequestedStatus) -> Commanded:
-        epochs = {number: self._append(number, EVERYONE, wish) for number in range(self._gate.partitions)}
+    def _write_everywhere(self, status: RequestedStatus) -> Commanded:
+        epochs = {number: self._append(number, GATE_WIDE, status) for number in range(self._gate.partitions)}
         return Commanded(epochs)
 
-    def _write(self, key: bytes, wish: RequestedStatus) -> Commanded:
-        if key == EVERYONE:
-            raise ConfigError("bad-key", "this key stands for everyone", "pause the whole gate instead")
+    def _write(self, key: bytes, status: RequestedStatus) -> Commanded:
+        if key == GATE_WIDE:
+            raise ConfigError(
+                "bad-key", "this key is reserved for gate-wide pauses", "pause the whole gate instead"
+            )
         check_key(key)
         number = self.partition_of(key)
-        return Commanded({number: self._append(number, key, wish)})
+        return Commanded({number: self._append(number, key, status)})
 
-    def _append(self, number: int, key: bytes, wish: RequestedStatus) -> int:
-        if len(wish.actor) > LONGEST_TEXT or len(wish.reason) > LONGEST_TEXT:
+    def _append(self, number: int, key: bytes, status: RequestedStatus) -> int:
+        if len(status.actor) > LONGEST_TEXT or len(status.reason) > LONGEST_TEXT:
             raise ConfigError(
                 "too-long", "the actor or the reason is too long", f"use {LONGEST_TEXT} letters"
             )
-        row = Row(key, msgspec.json.encode(wish), self._clock.now())
+        row = Row(key, msgspec.json.encode(status), self._clock.now())
         return int(self._log.append(TopicPartition(self._gate.status, number), to_batch([row])))
 
 

@@ -4,7 +4,7 @@
 |------------------------|----------------------------------------------|----------------------------|
 | an event               | the key is held, or something waits for it   | it waits, too              |
 |                        | else                                         | it passes                  |
-| a wish at an epoch     | an epoch at least as new                     | ignored, and counted       |
+| a status at an epoch   | an epoch at least as new                     | ignored, and counted       |
 |                        | else                                         | in force                   |
 | a trigger for an epoch | the status partition was not read that far   | waits; beyond its end: bad |
 |                        | that very epoch, paused                      | in force: ACTIVE           |
@@ -14,9 +14,9 @@
 
 Of each key the last 64 epochs are remembered; what is older than all of these counts as an earlier one.
 
-A key is held while its own wish is PAUSED, or while everyone is paused, unless its own ACTIVE is newer than
+A key is held while its own status is PAUSED, or while the gate is paused, unless its own ACTIVE is newer than
 that. Only a status exempts a key from a gate-wide pause: a trigger and an expiry end the key's own pause and
-no other. Whoever resumes everyone ends that pause only: a key that was paused on its own stays so.
+no other. A gate-wide resume ends the gate-wide pause only: a key that was paused on its own stays paused.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Known:
     """Of one key."""
 
     own: InForce | None = None
-    everyone: InForce | None = None
-    """The wish for the whole gate; None when asked for everyone itself."""
+    gate_wide: InForce | None = None
+    """The gate-wide status; None when the decision is about that itself."""
     buffered: bool = False
 
 
@@ -60,7 +60,7 @@ class Event:
 class StatusRequested:
     """A record of the status topic."""
 
-    wish: RequestedStatus
+    requested: RequestedStatus
     epoch: int
 
 
@@ -84,12 +84,19 @@ def decide(known: Known, comes: Event | StatusRequested | Triggered | Tick, now:
     match comes:
         case Event():
             return Outcome.WAITS if known.buffered or is_held(known, now) else Outcome.PASSES
-        case StatusRequested(wish, epoch):
+        case StatusRequested(requested, epoch):
             if own is not None and own.epoch >= epoch:
                 return Outcome.STALE
             earlier = () if own is None else (*own.earlier, own.epoch)[-REMEMBERED:]
             return InForce(
-                wish.state, epoch, now, wish.actor, wish.reason, wish.expires_at, "status", earlier
+                requested.state,
+                epoch,
+                now,
+                requested.actor,
+                requested.reason,
+                requested.expires_at,
+                "status",
+                earlier,
             )
         case Triggered():
             return _triggered(own, comes, now)
@@ -119,14 +126,14 @@ def _was_applied(own: InForce, epoch: int) -> bool:
 
 def is_held(known: Known, now: int) -> bool:
     """Whether events of the key wait."""
-    own, everyone = known.own, known.everyone
+    own, gate_wide = known.own, known.gate_wide
     if own is not None and own.state == "PAUSED" and not is_over(own, now):
         return True
-    if everyone is None or everyone.state == "ACTIVE" or is_over(everyone, now):
+    if gate_wide is None or gate_wide.state == "ACTIVE" or is_over(gate_wide, now):
         return False
     if own is None or own.state == "PAUSED" or own.cause != "status":
         return True
-    return own.epoch < everyone.epoch
+    return own.epoch < gate_wide.epoch
 
 
 def is_over(status: InForce, now: int) -> bool:

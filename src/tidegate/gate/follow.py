@@ -70,7 +70,7 @@ class CommandFollower:
 
 def _wish(step: GateStep, raw: RawRecord) -> Callable[[], bool]:
     def follow() -> bool:
-        step.wish(raw)
+        step.apply_status(raw)
         return True
 
     return follow

@@ -1,7 +1,7 @@
-"""What is written of a gate: wishes and triggers by whoever controls it, rows and audit records by itself.
+"""The records of a gate: requested statuses and triggers by others, rows and audit records by itself.
 
-Wishes, triggers and audit records are JSON, so that a service that knows nothing but the topics can write and
-read them; docs/gates.md has them for other people. `version` is refused where it is not known.
+Statuses, triggers and audit records are JSON, so that other services can write and read them; docs/gates.md
+has their formats. An unknown `version` is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate.errors import SerdeError
 from tidegate.log.topic import LATEST_TIMESTAMP
 
 VERSION: Final = 1
-EVERYONE = b"\x00tidegate.everyone"
+GATE_WIDE = b"\x00tidegate.everyone"
 """The key under which a whole gate is paused, with one record in each partition of the status topic."""
 TOTALS = b""
 """The key under which the status store keeps the totals of its partition: no command can have it."""
@@ -58,7 +58,7 @@ class Totals(msgspec.Struct, frozen=True, array_like=True):
     bytes: int = 0
     oldest: int | None = None
     """When the oldest event that waits came."""
-    everyone: bool = False
+    gate_wide: bool = False
     """Whether a gate-wide pause is in force."""
 
     def __add__(self, other: Totals) -> Totals:
@@ -69,7 +69,7 @@ class Totals(msgspec.Struct, frozen=True, array_like=True):
             self.held + other.held,
             self.bytes + other.bytes,
             min(times, default=None),
-            self.everyone or other.everyone,
+            self.gate_wide or other.gate_wide,
         )
 
 
@@ -135,7 +135,7 @@ class Audit(msgspec.Struct, frozen=True):
     actor: str
     reason: str
     expires_at: int | None
-    everyone: bool
+    gate_wide: bool = msgspec.field(name="everyone")
     held: int
     """How many events of the key were waiting then."""
     version: int = VERSION
@@ -149,7 +149,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {
 
 
 def decode(kind: type[T], data: bytes) -> T:
-    """A wish or a trigger, or SerdeError."""
+    """Decode a requested status or a trigger; raises SerdeError."""
     if len(data) > LONGEST_RECORD:
         raise _bad(f"{len(data)} bytes")
     try:
@@ -174,14 +174,14 @@ class GateNumbers(msgspec.Struct, frozen=True):
 
     paused: int = 0
     """Keys with a pause of their own."""
-    everyone: bool = False
+    gate_wide: bool = msgspec.field(default=False, name="everyone")
     held: int = 0
     bytes: int = 0
     oldest: int | None = None
-    """When the oldest event that waits came."""
+    """When the oldest held event came."""
     drained: int = 0
     """Since the slot's job began, as those below."""
     stale: int = 0
     refused: int = 0
     beyond: int = 0
-    """Events that came when as many waited as should."""
+    """Events that came when `max_held` was reached."""

@@ -19,7 +19,7 @@ from tidegate.errors import ConfigError, LogError
 from tidegate.gate.buffer import stores_of
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.decide import Known, is_held
-from tidegate.gate.formats import EVERYONE, TOTALS, Audit, Buffered, Held, InForce, Totals
+from tidegate.gate.formats import GATE_WIDE, TOTALS, Audit, Buffered, Held, InForce, Totals
 from tidegate.gate.rows import Folded, Rows
 from tidegate.log.protocol import Log
 from tidegate.topology.manifest import GateEntry, Manifest
@@ -41,7 +41,7 @@ class KeyState:
     status: InForce | None
     buffered: Buffered | None
     paused: bool
-    """Whether a wish holds it."""
+    """Whether a status in force holds it."""
 
     @property
     def held(self) -> bool:
@@ -95,12 +95,12 @@ class GateQuery:
         """What is known of one key."""
         number = self.commander.partition_of(key)
         own = None if key == TOTALS else self._status_of(number, key)
-        everyone = self._status_of(number, EVERYONE)
-        return self._state(key, own, self._waiting(number, key), everyone)
+        gate_wide = self._status_of(number, GATE_WIDE)
+        return self._state(key, own, self._waiting(number, key), gate_wide)
 
-    def everyone(self) -> dict[int, InForce]:
+    def gate_wide(self) -> dict[int, InForce]:
         """What is in force for the whole gate, by partition."""
-        found = {number: self._status_of(number, EVERYONE) for number in range(self.entry.partitions)}
+        found = {number: self._status_of(number, GATE_WIDE) for number in range(self.entry.partitions)}
         return {number: status for number, status in found.items() if status is not None}
 
     def totals(self) -> Totals:
@@ -128,14 +128,14 @@ class GateQuery:
                 yield _audit.decode(value)
 
     def marks(self) -> dict[int, Offset]:
-        """How far the status changelog goes: to be taken before a wish is written that one waits for."""
+        """The ends of the status changelog. Take them before you write a status to wait for."""
         partitions = [TopicPartition(self.topics.status, number) for number in range(self.entry.partitions)]
         return {one.partition: end for one, end in self._log.ends(partitions).items()}
 
-    def wait_applied(self, key: bytes, wished: Commanded, marks: dict[int, Offset], seconds: float) -> None:
-        """Until the gate has applied a wish that was written behind the marks. LogError `not-applied` if that
-        takes too long: it stays written."""
-        left = dict(wished.epochs)
+    def wait_applied(self, key: bytes, written: Commanded, marks: dict[int, Offset], seconds: float) -> None:
+        """Wait until the gate has applied a status that was written after the marks. Raises LogError
+        `not-applied` if that takes too long: it stays written."""
+        left = dict(written.epochs)
         starts = {TopicPartition(self.topics.status, number): marks[number] for number in left}
         deadline = time.monotonic() + seconds
         with closing(self._log.reader(starts)) as reader:
@@ -158,25 +158,25 @@ class GateQuery:
         statuses = self._rows.scan(topics.status, number, behind)
         waiting = self._rows.scan(topics.index, number, behind)
         both = merge(
-            ((key, status, None) for key, status in statuses if key not in (EVERYONE, TOTALS)),
+            ((key, status, None) for key, status in statuses if key not in (GATE_WIDE, TOTALS)),
             ((key, None, index) for key, index in waiting),
             key=itemgetter(0),
         )
-        everyone = self._status_of(number, EVERYONE)
+        gate_wide = self._status_of(number, GATE_WIDE)
         for key, rows in groupby(both, key=itemgetter(0)):
             own: InForce | None = None
             held: Buffered | None = None
             for _, status, index in rows:
                 own = own if status is None else _row(_in_force, status)
                 held = held if index is None else _row(_buffered, index)
-            yield self._state(key, own, held, everyone)
+            yield self._state(key, own, held, gate_wide)
 
     def _totals(self, number: int) -> Totals:
         status = self._status_of(number, TOTALS)
         if status is not None and status.totals is not None:
             return status.totals
-        everyone = self._status_of(number, EVERYONE)
-        counted = Totals(everyone=everyone is not None and everyone.state == "PAUSED")
+        gate_wide = self._status_of(number, GATE_WIDE)
+        counted = Totals(gate_wide=gate_wide is not None and gate_wide.state == "PAUSED")
         for one in self._keys(number, None):  # written before totals were kept
             paused = int(one.status is not None and one.status.state == "PAUSED")
             waits = one.buffered
@@ -186,9 +186,9 @@ class GateQuery:
         return counted
 
     def _state(
-        self, key: bytes, own: InForce | None, waiting: Buffered | None, everyone: InForce | None
+        self, key: bytes, own: InForce | None, waiting: Buffered | None, gate_wide: InForce | None
     ) -> KeyState:
-        return KeyState(key, own, waiting, is_held(Known(own, everyone), self._clock.now()))
+        return KeyState(key, own, waiting, is_held(Known(own, gate_wide), self._clock.now()))
 
     def _status_of(self, number: int, key: bytes) -> InForce | None:
         row = self._rows.get(self.topics.status, number, key)

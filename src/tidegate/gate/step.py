@@ -13,7 +13,7 @@ from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
 from tidegate.gate.decide import Event, Known, Outcome, StatusRequested, Tick, Triggered, decide, is_held
 from tidegate.gate.formats import (
-    EVERYONE,
+    GATE_WIDE,
     TOTALS,
     Audit,
     Held,
@@ -63,7 +63,7 @@ class GateStep:
         self._left = self._chunk
         self._status, rows, index = (host.store(builder) for builder in node.stores)
         self._buffer = Buffer(rows, index, host.damaged)
-        self._everyone: InForce | None = None
+        self._gate_wide: InForce | None = None
         self._paused: dict[bytes, InForce] = {}
         self._ends: list[tuple[int, bytes]] = []
         self._ready: dict[bytes, None] = {}
@@ -79,13 +79,13 @@ class GateStep:
     @property
     def idle(self) -> bool:
         """Whether every event passes."""
-        return not self._paused and not self._buffer.keys and not self.everyone_paused
+        return not self._paused and not self._buffer.keys and not self.gate_wide_paused
 
     def blocks(self, key: bytes | None) -> bool:
         """Whether events of the key may have to wait: those of all others pass."""
         if key is None:
             return False
-        return key in self._paused or key in self._buffer or self.everyone_paused
+        return key in self._paused or key in self._buffer or self.gate_wide_paused
 
     def event(
         self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, raw: RawRecord
@@ -119,14 +119,16 @@ class GateStep:
 
     # --- what controls it -----------------------------------------------------------------------------
 
-    def wish(self, raw: RawRecord) -> None:
-        """A record of the status topic. A row that was deleted wishes for nothing: ACTIVE."""
+    def apply_status(self, raw: RawRecord) -> None:
+        """Apply a record of the status topic. A deleted row means ACTIVE."""
         if raw.key is None:
-            raise SerdeError("null-key", "a wish without a key", "the key says which events are meant")
+            raise SerdeError(
+                "null-key", "a status without a key", "its key is that of the events it is about"
+            )
         self._check(raw.key, raw.partition)
-        wish = RequestedStatus("ACTIVE") if raw.value is None else decode(RequestedStatus, raw.value)
+        requested = RequestedStatus("ACTIVE") if raw.value is None else decode(RequestedStatus, raw.value)
         own = self._status.get(raw.key)
-        found = decide(Known(own), StatusRequested(wish, raw.offset), self._host.now())
+        found = decide(Known(own), StatusRequested(requested, raw.offset), self._host.now())
         self._follow(raw.key, found)
 
     def trigger(self, raw: RawRecord, read: int, ask_end: Callable[[], int]) -> bool:
@@ -154,7 +156,7 @@ class GateStep:
 
     def _check(self, key: bytes, at: TopicPartition) -> None:
         """A command must be about a key that tools can name, and lie where the key's events are."""
-        if key == EVERYONE:
+        if key == GATE_WIDE:
             return
         check_key(key)
         home = partition_for(key, self._partitions)
@@ -175,21 +177,21 @@ class GateStep:
         host = self._host
         self._changed = True
         self._status.put(key, status)
-        before, everyone = self._paused.get(key), self._everyone
-        self._undo.append(lambda: self._reset(key, before, everyone))
+        before, gate_wide = self._paused.get(key), self._gate_wide
+        self._undo.append(lambda: self._reset(key, before, gate_wide))
         self._remember(key, status)
-        held = self._buffer.count if key == EVERYONE else self._buffer.held(key)
-        audit = Audit(gate=self.name, everyone=key == EVERYONE, held=held, **status.shown())
+        held = self._buffer.count if key == GATE_WIDE else self._buffer.held(key)
+        audit = Audit(gate=self.name, gate_wide=key == GATE_WIDE, held=held, **status.shown())
         value = msgspec.json.encode(audit)
         host.emit(self._audit, key, value, Record(key, value, status.at))
-        if key == EVERYONE:
+        if key == GATE_WIDE:
             self._find_ready()
         elif key in self._buffer:
             self._ready[key] = None
 
     def _remember(self, key: bytes, status: InForce) -> None:
-        if key == EVERYONE:
-            self._everyone = status
+        if key == GATE_WIDE:
+            self._gate_wide = status
         elif status.state == "PAUSED":
             self._paused[key] = status
         else:
@@ -201,16 +203,16 @@ class GateStep:
 
     def _in_heap(self) -> list[tuple[int, bytes]]:
         """When each pause ends: without the ends of those that are over, or were replaced."""
-        everyone = [] if self._everyone is None else [(EVERYONE, self._everyone)]
-        pauses = [one for one in (*self._paused.items(), *everyone) if one[1].state == "PAUSED"]
+        gate_wide = [] if self._gate_wide is None else [(GATE_WIDE, self._gate_wide)]
+        pauses = [one for one in (*self._paused.items(), *gate_wide) if one[1].state == "PAUSED"]
         ends = [(status.expires_at, key) for key, status in pauses if status.expires_at is not None]
         heapq.heapify(ends)
         return ends
 
-    def _reset(self, key: bytes, before: InForce | None, everyone: InForce | None) -> None:
-        self._everyone = everyone
+    def _reset(self, key: bytes, before: InForce | None, gate_wide: InForce | None) -> None:
+        self._gate_wide = gate_wide
         self._paused.pop(key, None)
-        before = everyone if key == EVERYONE else before
+        before = gate_wide if key == GATE_WIDE else before
         if before is not None:
             self._remember(key, before)
 
@@ -252,7 +254,7 @@ class GateStep:
         return moved
 
     def _expire(self, key: bytes) -> bool:
-        own = self._everyone if key == EVERYONE else self._paused.get(key)
+        own = self._gate_wide if key == GATE_WIDE else self._paused.get(key)
         found = decide(Known(own), Tick(), self._host.now())
         if isinstance(found, InForce):
             self._apply(key, found)
@@ -281,9 +283,9 @@ class GateStep:
 
     def _known(self, key: bytes) -> Known:
         own = self._paused.get(key)
-        if own is None and self.everyone_paused and key != TOTALS:
+        if own is None and self.gate_wide_paused and key != TOTALS:
             own = self._status.get(key)
-        return Known(own, self._everyone, key in self._buffer)
+        return Known(own, self._gate_wide, key in self._buffer)
 
     # --- what it tells --------------------------------------------------------------------------------
 
@@ -291,7 +293,7 @@ class GateStep:
         """What it holds now."""
         buffer = self._buffer
         return Totals(
-            self.paused, len(buffer.keys), buffer.count, buffer.size, buffer.oldest, self.everyone_paused
+            self.paused, len(buffer.keys), buffer.count, buffer.size, buffer.oldest, self.gate_wide_paused
         )
 
     @property
@@ -300,8 +302,8 @@ class GateStep:
         return len(self._paused)
 
     @property
-    def everyone_paused(self) -> bool:
-        return self._everyone is not None and self._everyone.state == "PAUSED"
+    def gate_wide_paused(self) -> bool:
+        return self._gate_wide is not None and self._gate_wide.state == "PAUSED"
 
     @property
     def buffer(self) -> Buffer:

@@ -110,7 +110,7 @@ def gate_numbers(tasks: Iterable[TaskGates]) -> dict[str, GateNumbers]:
     return {
         name: GateNumbers(
             paused=sum(step.paused for step in mine),
-            everyone=any(step.everyone_paused for step in mine),
+            gate_wide=any(step.gate_wide_paused for step in mine),
             held=sum(step.buffer.count for step in mine),
             bytes=sum(step.buffer.size for step in mine),
             oldest=min((at for step in mine if (at := step.buffer.oldest) is not None), default=None),

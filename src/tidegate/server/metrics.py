@@ -151,9 +151,9 @@ class _Gates:
         self._plain = {
             field: Family(f"tidegate_gate_{name}", kind, told) for field, (name, kind, told) in _GATES.items()
         }
-        self._everyone = Family("tidegate_gate_everyone_paused", "gauge", "1 while the whole gate is paused.")
+        self._gate_wide = Family("tidegate_gate_paused", "gauge", "1 while the whole gate is paused.")
         self._oldest = Family("tidegate_gate_oldest_held_seconds", "gauge", "Age of the oldest held event.")
-        self.all = [*self._plain.values(), self._everyone, self._oldest]
+        self.all = [*self._plain.values(), self._gate_wide, self._oldest]
 
     def take(self, app: str, numbers: dict[int, Numbers]) -> None:
         by_gate: dict[str, list[GateNumbers]] = {}
@@ -164,6 +164,6 @@ class _Gates:
             labels = {"app": app, "gate": name}
             for field_name, family in self._plain.items():
                 family.samples.append((labels, sum(getattr(part, field_name) for part in parts)))
-            self._everyone.samples.append((labels, float(any(part.everyone for part in parts))))
+            self._gate_wide.samples.append((labels, float(any(part.gate_wide for part in parts))))
             since = min((part.oldest for part in parts if part.oldest is not None), default=self._now)
             self._oldest.samples.append((labels, max(0, self._now - since) / 1000))

@@ -27,7 +27,7 @@ HISTORY = "history"
 SUFFIX = 8
 MOST = 256
 WAITING = 50
-"""So many calls may wait for a position or for a wish to be applied; others are answered meanwhile."""
+"""So many calls may wait for a position or for a status to be applied; further calls are refused."""
 _PREFIX = "replicas-"
 _LOCK = "lock"
 

@@ -51,15 +51,15 @@ class GateView:
     def resume(self, key: Any, *, reason: str = "", actor: str = "test") -> int:
         return self._gate.commander.resume(self._encode(key), actor=actor, reason=reason).epoch
 
-    def pause_everyone(
+    def pause_all(
         self, *, reason: str = "", actor: str = "test", expires_at: int | None = None
     ) -> dict[int, int]:
         """Pause the whole gate. Returns the epoch in each partition."""
         options: dict[str, Any] = {"actor": actor, "reason": reason, "expires_at": expires_at}
-        return dict(self._gate.commander.pause_everyone(**options).epochs)
+        return dict(self._gate.commander.pause_all(**options).epochs)
 
-    def resume_everyone(self, *, reason: str = "", actor: str = "test") -> dict[int, int]:
-        return dict(self._gate.commander.resume_everyone(actor=actor, reason=reason).epochs)
+    def resume_all(self, *, reason: str = "", actor: str = "test") -> dict[int, int]:
+        return dict(self._gate.commander.resume_all(actor=actor, reason=reason).epochs)
 
     def trigger(self, key: Any, epoch: int, *, reason: str = "", actor: str = "test") -> None:
         """End the pause of an epoch by a trigger, as other services do."""
@@ -85,9 +85,9 @@ class GateView:
         """What is in force for the key itself."""
         return self._gate.key(self._encode(key)).status
 
-    def everyone(self) -> InForce | None:
+    def gate_wide(self) -> InForce | None:
         """The gate-wide status in force."""
-        return next(iter(self._gate.everyone().values()), None)
+        return next(iter(self._gate.gate_wide().values()), None)
 
     def audit(self) -> list[Audit]:
         """What the gate applied, partition by partition."""

@@ -113,9 +113,9 @@ def line(now: Snapshot) -> str:
 
 
 def _gate(now: Snapshot) -> list[Text | str | tuple[str, str]]:
-    if not (now.paused or now.everyone or now.held):
-        return ["open for everyone"]
-    who = "everyone is paused" if now.everyone else f"{now.paused:,} paused"
+    if not (now.paused or now.gate_wide or now.held):
+        return ["open for all keys"]
+    who = "the gate is paused" if now.gate_wide else f"{now.paused:,} paused"
     waits = f"   {now.held:,} orders wait ({now.held_bytes / 1024:,.1f} KiB"
     return [(who, "yellow"), f"{waits}, the oldest for {now.held_seconds:,.0f} s)" if now.held else ""]
 

@@ -51,7 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     processed_per_second: float = 0.0
     lag: int = 0
     paused: int = 0
-    everyone: bool = False
+    gate_wide: bool = False
     held: int = 0
     held_bytes: int = 0
     held_seconds: float = 0.0
@@ -143,7 +143,7 @@ class Watch:
             processed_per_second=round(sum(slot["numbers"]["per_second"] for slot in at_work), 1),
             lag=app.get("lag", sent),  # before the app is known to the log, all of it waits
             paused=gate.get("paused", 0),
-            everyone=gate.get("everyone", False),
+            gate_wide=gate.get("gate_wide", False),
             held=gate.get("held", 0),
             held_bytes=gate.get("bytes", 0),
             held_seconds=0.0 if oldest is None else round(max(0.0, time.time() - oldest / 1000), 1),

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from tidegate.errors import TidegateError
 from tidegate.gate.commands import Commanded, Commander
-from tidegate.gate.formats import EVERYONE, InForce
+from tidegate.gate.formats import GATE_WIDE, InForce
 from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.query import Changelogs
 from tidegate.log.faultpoints import reach
@@ -86,13 +86,13 @@ class Command:
         self._app = app
 
     def pause(self, key: bytes | None) -> Answer:
-        """None: everyone."""
+        """None for the whole gate."""
         body = parsed(self._request, self._body, Pause)
         said = {**self._said(body.reason, body.actor), "expires_at": self._end(body)}
         return self._do(
             key,
             "PAUSED",
-            lambda it: it.pause_everyone(**said) if key is None else it.pause(key, **said),
+            lambda it: it.pause_all(**said) if key is None else it.pause(key, **said),
         )
 
     def resume(self, key: bytes | None) -> Answer:
@@ -101,7 +101,7 @@ class Command:
         return self._do(
             key,
             "ACTIVE",
-            lambda it: it.resume_everyone(**said) if key is None else it.resume(key, **said),
+            lambda it: it.resume_all(**said) if key is None else it.resume(key, **said),
         )
 
     def _said(self, reason: str, actor: str) -> dict[str, Any]:
@@ -142,14 +142,14 @@ class Command:
         if self._wait is None:
             return Answer(told)
         topic = Changelogs.of(manifest, self._gate).status
-        position = self._applied(topic, EVERYONE if key is None else key, done)
+        position = self._applied(topic, GATE_WIDE if key is None else key, done)
         if position is None:
             return Answer(told, 202)
         return Answer({**told, "applied": True, "position": to_text(position)})
 
     def _whose(self, key: bytes | None, done: Commanded) -> dict[str, Any]:
         if key is None:
-            return {"everyone": True}
+            return {"gate_wide": True}
         return {"key": shown_key(key, self._key_type), "epoch": done.epoch}
 
     def _applied(self, topic: str, key: bytes, done: Commanded) -> dict[TopicPartition, int] | None:
@@ -191,13 +191,13 @@ def resume_key(command: Asked, key: Key) -> Answer:
 
 @router.post("/gates/{gate}/pause")
 @needs(Scope.OPERATE)
-def pause_everyone(command: Asked) -> Answer:
+def pause_all(command: Asked) -> Answer:
     """Hold the events of all keys, except those that are resumed one by one after this."""
     return command.pause(None)
 
 
 @router.post("/gates/{gate}/resume")
 @needs(Scope.OPERATE)
-def resume_everyone(command: Asked) -> Answer:
+def resume_all(command: Asked) -> Answer:
     """End the gate-wide pause; a key that was paused on its own stays paused."""
     return command.resume(None)

@@ -61,7 +61,7 @@ def list_gates(server: Server, app: App = None) -> Answer:
 def show_gate(server: Server, gate: GateName, at_least: AtLeast, app: App = None) -> Answer:
     """One gate."""
     with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, moment):
-        whole = {str(number): status for number, status in found.everyone().items()}
+        whole = {str(number): status for number, status in found.gate_wide().items()}
         told = {name: told_status(status) for name, status in whole.items()}
         return Answer({**_summary(found), "in_force": told, "position": to_text(moment.position())})
 
@@ -175,7 +175,7 @@ def _summary(gate: GateQuery) -> dict[str, Any]:
         "held": totals.held,
         "bytes": totals.bytes,
         "oldest": totals.oldest,
-        "everyone": totals.everyone,
+        "gate_wide": totals.gate_wide,
         "partitions": gate.entry.partitions,
         "topics": {what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
     }
