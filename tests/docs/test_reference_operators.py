@@ -17,7 +17,7 @@ CLASSES: dict[str, type[Any]] = {"App": App, "Stream": Stream, "Table": Table, "
 OPERATORS = {f"{name}.{method}" for name, kind in CLASSES.items() for method in public(kind)}
 ELSEWHERE = {"Stream.frame": "frames"}
 """An example with Spark has a page of its own, so that this one runs without."""
-WITHOUT_EXAMPLE = {"App.start", "App.attach", "App.id"}
+WITHOUT_EXAMPLE = {"App.start", "App.run", "App.attach", "App.id"}
 PAGE = page("operators")
 SECTIONS = sections(PAGE, 3)
 
@@ -41,14 +41,15 @@ def shown(operator: str) -> set[str]:
     return {part for part in parts if part}
 
 
-@pytest.mark.parametrize("operator", sorted(OPERATORS - {"App.id", "App.start"}))
+@pytest.mark.parametrize("operator", sorted(OPERATORS - {"App.id", "App.run", "App.start"}))
 def test_an_operator_shows_all_its_parameters_and_no_other(operator: str) -> None:
     assert shown(operator) == set(parameters(of(operator)))
 
 
-def test_start_shows_the_options_of_a_run() -> None:
+def test_start_and_run_show_the_options_of_a_run() -> None:
     known = set(parameters(Running.__init__)) | {"name", "config", "spark"}
     assert shown("App.start") <= known
+    assert shown("App.run") <= known
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS - WITHOUT_EXAMPLE))
