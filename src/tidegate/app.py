@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tidegate.config.importing import is_importing
 from tidegate.dsl.checks import check_topic
 from tidegate.dsl.draft import Draft
 from tidegate.dsl.stream import Stream
@@ -69,6 +70,18 @@ class App:
         from tidegate.spark.running import start  # the only place that needs Spark
 
         return start(self, spark, **options)
+
+    def run(self, **options: Any) -> None:
+        """Run from a script, `python shop.py`: start Spark by `tidegate.toml`, and return when the app has
+        ended. Ctrl-C commits, closes and ends. Options: `name`, `slots`, `until_caught_up`, `config` as in
+        `start`.
+
+        Executors import the script as a module to find the app; the call does nothing there."""
+        if is_importing():
+            return
+        from tidegate.spark.script import run
+
+        run(self, **options)
 
     def _source(self, kind: NodeKind, topic: Any, on_error: OnError | None, builder: Any = None) -> int:
         known = self._sources.get(topic.name)

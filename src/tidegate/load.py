@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from tidegate.app import App
+from tidegate.config.importing import importing
 from tidegate.errors import ConfigError
 from tidegate.settings import Settings
 from tidegate.text.user_place import user_place
@@ -37,7 +38,8 @@ def load_app(name: str, settings: Mapping[str, Any] | None = None) -> App:
 
 def _imported(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        with importing():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or name
         where = "" if missing == name else f", which {name!r} imports"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
@@ -154,15 +156,33 @@ def start(app: RunnableApp, session: Any, *, name: str | None = None, **options:
 
 
 def name_of(app: RunnableApp) -> str:
-    """Find `module:name` of the app, under which executors import it."""
+    """Find `module:name` of the app, under which executors import it. A script is imported by the name of its
+    file."""
     for module_name, module in list(sys.modules.items()):
-        if module_name == "__main__" or module is None:
-            continue
-        for attribute, value in list(vars(module).items()):
-            if value is app:
-                return f"{module_name}:{attribute}"
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+            if value is not app:
+                continue
+            found = _name_of_script(module) if module_name == "__main__" else module_name
+            if found is not None:
+                return f"{found}:{attribute}"
     raise ConfigError(
         "no-such-app",
         f"app {app.id!r} is in no module that executors can import",
         'put it into a module, or name it: start(spark, name="orders:app")',
     )
+
+
+def _name_of_script(main: ModuleType) -> str | None:
+    """Return the name under which `__main__` can be imported: of `python -m shop.app` that of the module, of
+    `python shop.py` that of the file. None where no such module is found, as in a notebook."""
+    if main.__spec__ is not None:
+        return main.__spec__.name
+    file = getattr(main, "__file__", None)
+    if file is None:
+        return None
+    name = Path(file).stem
+    spec = importlib.util.find_spec(name)
+    same = (
+        spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
+    )
+    return name if same else None
