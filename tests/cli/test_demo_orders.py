@@ -74,16 +74,20 @@ def test_without_a_terminal_it_plays_its_story_checks_the_sums_and_ends(tmp_path
 def test_on_a_terminal_it_runs_until_ctrl_c_and_takes_its_processes_with_it(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     with OnTerminal(tmp_path, "demo", "--folder", "here") as terminal:
-        terminal.read_until(
-            lambda text: "tidegate pause orders-gate ada --reason chargeback --wait 10" in text
-        )
+        terminal.read_until(lambda text: "pause orders-gate ada" in text)
         terminal.read_until(lambda text: re.search(r"[1-9][0-9,]* orders passed", text) is not None)
         assert len(processes_in(folder)) >= 3
+        terminal.read_until(lambda text: re.search(r"kill -9 [0-9]+ ", text) is not None)
+        worker = int(re.findall(r"kill -9 ([0-9]+) ", terminal.text)[-1])
+        assert worker in processes_in(folder)
+        os.kill(worker, signal.SIGKILL)
+        terminal.read_until(lambda text: "1 restarted; every order still in turn" in text)
         os.write(terminal.screen, b"\x03")
         terminal.read_until(lambda text: "Everything is kept" in text)
         assert terminal.process.wait(WAIT) == 0
     assert processes_in(folder) == []
     assert "0 out of turn" in terminal.text
+    assert "totals are their sums" in terminal.text
     assert "orders: stopped" in (folder / "run.txt").read_text()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
 from tidegate.cli.demo.screen import Screen, line, rendered
 from tidegate.cli.demo.source import ADMITTED, TOTALS
@@ -96,6 +96,34 @@ def test_too_many_customers_are_counted_and_those_that_wait_are_shown() -> None:
     assert any("0499" in one for one in lines)
     assert any("and 476 more" in one for one in lines)
     assert len(lines) <= 24
+
+
+LONG = "/home/somebody/projects/streams/tidegate/.venv/bin/tidegate"
+COMMANDS = [
+    f"cd /tmp/{'x' * 60}",
+    *(f"{LONG} {verb} orders-gate ada" for verb in ("pause", "held", "resume")),
+]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 30), (80, 50)])
+def test_commands_stay_on_the_screen_below_the_numbers(width: int, height: int) -> None:
+    told = StringIO()
+    now = lively(workers=[4711, 4712], paused=3)
+    console = Console(file=told, force_terminal=True, color_system=None, width=width)
+    console.print(rendered(now, COMMANDS, ConsoleDimensions(width, height)))
+    lines = told.getvalue().splitlines()
+    assert len(lines) <= height
+    joined = "".join(one.rstrip() for one in lines)
+    assert all(one.replace(" ", "") in joined.replace(" ", "") for one in COMMANDS)
+    assert lines[-1].startswith("$ kill -9 4711")
+
+
+def test_a_worker_that_was_killed_is_reported_as_restarted() -> None:
+    assert any("workers 4711 and 4712" in one for one in on_screen(lively(workers=[4711, 4712])))
+    killed = on_screen(lively(workers=[4713, 4712], restarts=1))
+    assert any(
+        "workers 4713 and 4712   1 restarted; every order still in turn, once" in one for one in killed
+    )
 
 
 def test_outputs_are_counted_and_what_is_out_of_turn_is_seen() -> None:

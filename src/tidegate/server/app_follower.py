@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError, TidegateError
@@ -294,9 +294,6 @@ class AppFollowers:
 
 def _copied(seen: SlotStatuses) -> SlotStatuses:
     """So that it stays as it is while others come."""
-    slots = {
-        number: SlotStatus(one.epoch, one.attempt, one.host, one.numbers, one.state_told, one.heard)
-        for number, one in seen.slots.items()
-    }
+    slots = {number: replace(one) for number, one in seen.slots.items()}
     counted = seen.warnings.copy(), seen.warned.copy(), seen.failures.copy()
     return SlotStatuses(slots, *counted, seen.last_failure)

@@ -33,6 +33,8 @@ class SlotStatus:
     state_told: str = "starting"
     heard: float = -math.inf
     """When it last published anything, by `time.monotonic` of this process."""
+    pid: int | None = None
+    """The worker process that runs it, on its host."""
 
     def state(self, now: float) -> str:
         """One of STATES."""
@@ -80,7 +82,7 @@ class SlotStatuses:
         slot.epoch, slot.attempt, slot.heard = one.epoch, attempt, heard
         match one:
             case Landing():
-                slot.host, slot.state_told = one.host, "starting"
+                slot.host, slot.pid, slot.state_told = one.host, one.pid, "starting"
             case Numbers():
                 slot.numbers, slot.state_told = one, "restoring" if one.restoring else "running"
             case Failure():

@@ -26,7 +26,7 @@ from tidegate.cli.demo.processes import Child
 from tidegate.cli.demo.scene import LOOK_SECONDS, Scene, failed
 from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.source import ORDERS, PER_SECOND, Source
-from tidegate.cli.demo.story import CUSTOMER, START_SECONDS, play
+from tidegate.cli.demo.story import CUSTOMER, START_SECONDS, check_sums, play
 from tidegate.cli.demo.watch import GATE, Snapshot, Watch
 from tidegate.connect.connect import connect
 from tidegate.connect.connection import Connection
@@ -87,6 +87,8 @@ def _run(folder: Path, connection: Connection, seconds: float | None, view: Scre
                 play(scene, source, connection, seconds)
             source.stop()
             last = _settled(scene)
+            if seconds is None and last.sent == last.passed == last.outputs:
+                check_sums(connection, source, view)
         view.tell("ending", "  ending the source, then the app, then the server ...")
     view.tell(
         "ended",
@@ -133,14 +135,11 @@ def _what_to_try(view: Screen, folder: Path, url: str) -> None:
     view.tell("try", f"  {url} answers. Try, in another terminal:")
     for text in (
         f"cd {shlex.quote(str(folder))}",
-        f"{command} pause {GATE} {CUSTOMER} --reason chargeback --wait 10   # the others go on",
-        f"{command} gates show {GATE}",
+        f"{command} pause {GATE} {CUSTOMER} --reason chargeback   # the others go on",
         f"{command} gates held {GATE} {CUSTOMER} --limit 5",
-        f"{command} resume {GATE} {CUSTOMER} --wait 10   # what waited goes out first, in its order",
+        f"{command} resume {GATE} {CUSTOMER}   # what waited goes out first",
         f"{command} gates history {GATE} {CUSTOMER}",
-        f"curl -X POST '{url}/gates/{GATE}/keys/bob/pause?wait=applied'",
-        f"curl '{url}/gates/{GATE}/keys/bob'",
-        f"curl -X POST '{url}/gates/{GATE}/keys/bob/resume'",
+        f"curl -X POST '{url}/gates/{GATE}/keys/bob/pause'",
     ):
         view.command(text)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Any
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Console, ConsoleDimensions, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,10 @@ ROWS_SHOWN = 12
 LONGEST_NAME = 14
 LONGEST_REASON = 30
 NAMED = 3
+NUMBER_LINES = 10
+"""Lines of the screen besides customers and commands: numbers, headings, what is left out, one reason."""
+FEWEST_ROWS = 2
+SMALLEST_TERMINAL = ConsoleDimensions(80, 24)
 
 
 class Screen:
@@ -37,6 +42,7 @@ class Screen:
         self._live = self.attended and not self._console.is_dumb_terminal
         self._table = Live(console=self._console, auto_refresh=False)
         self._line_at = 0.0
+        self._commands: list[str] = []
 
     def __enter__(self) -> Screen:
         return self
@@ -59,9 +65,9 @@ class Screen:
             say(printable(text))
 
     def command(self, text: str) -> None:
-        """One that people may try."""
+        """One that people may try. On a terminal they stay in sight, below the numbers."""
         if self._live:
-            self._console.print(Text.assemble(("  $ ", "dim"), (printable(text), "bold")), soft_wrap=True)
+            self._commands.append(text)
         elif not self._json:
             say(f"  $ {printable(text)}")
 
@@ -69,16 +75,22 @@ class Screen:
         """The numbers."""
         if self._live:
             self._table.start()
-            self._table.update(rendered(now), refresh=True)
+            self._table.update(rendered(now, self._commands, self._console.size), refresh=True)
         elif time.monotonic() >= self._line_at:
             self.tell("numbers", line(now), **msgspec.to_builtins(now))
             self._line_at = time.monotonic() + LINE_SECONDS
 
 
-def rendered(now: Snapshot) -> Group:
-    """For a terminal of 80 columns and 24 lines."""
+def rendered(
+    now: Snapshot, commands: Sequence[str] = (), size: ConsoleDimensions = SMALLEST_TERMINAL
+) -> Group:
+    """For a terminal of 80 columns and 24 lines, or larger: the table of customers gets what commands and
+    numbers leave."""
+    shown = [*commands, *_kill(now)] if commands else []
+    tried = [Text.assemble(("$ ", "dim"), (printable(one), "bold")) for one in shown]
+    taken = NUMBER_LINES + sum(-(-one.cell_len // size.width) for one in tried)
+    rows = max(FEWEST_ROWS, min(ROWS_SHOWN, size.height - taken))
     return Group(
-        Text(),
         Text(printable(now.url), "cyan"),
         Text.assemble(
             ("orders in ", "dim"),
@@ -92,9 +104,15 @@ def rendered(now: Snapshot) -> Group:
         ),
         Text.assemble(("gate ", "dim"), *_gate(now)),
         Text.assemble(_turn(now)),
-        Text(),
-        _table(list(now.customers.values())),
-        Text.assemble(("latest ", "dim"), "   ".join(_output(one) for one in now.latest)),
+        Text.assemble(("workers ", "dim"), *_workers(now)),
+        _table(list(now.customers.values()), rows),
+        Text.assemble(
+            ("latest ", "dim"),
+            "   ".join(_output(one) for one in now.latest),
+            overflow="ellipsis",
+            no_wrap=True,
+        ),
+        *([Text("Try, in another terminal:", "dim"), *tried] if tried else []),
     )
 
 
@@ -126,9 +144,27 @@ def _turn(now: Snapshot) -> tuple[str, str]:
     return f"{now.passed:,} orders passed, each right behind the one before of its customer", "green"
 
 
-def _table(customers: list[Customer]) -> Group:
+def _workers(now: Snapshot) -> list[str | tuple[str, str]]:
+    """The processes of the slots, and how often one was started again."""
+    named = " and ".join(map(str, now.workers)) or "(starting)"
+    if not now.restarts:
+        return [named]
+    order = "every order still in turn, once" if not now.out_of_turn else "the order is broken"
+    return [named, (f"   {now.restarts:,} restarted; {order}", "yellow")]
+
+
+def _kill(now: Snapshot) -> list[str]:
+    """A worker to kill, as long as there is one."""
+    return (
+        [f"kill -9 {now.workers[0]}   # a worker: Spark starts another, no order is lost"]
+        if now.workers
+        else []
+    )
+
+
+def _table(customers: list[Customer], rows: int) -> Group:
     """Several customers side by side; those that are held first where there are too many."""
-    listed = sorted(customers, key=lambda one: not one.held)[: BLOCKS * ROWS_SHOWN]
+    listed = sorted(customers, key=lambda one: not one.held)[: BLOCKS * rows]
     listed.sort(key=lambda one: one.name)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for _ in range(BLOCKS):
@@ -144,7 +180,7 @@ def _table(customers: list[Customer]) -> Group:
         for one in listed
         if one.reason
     ]
-    return Group(table, *([Text(f"and {more:,} more", "dim")] if more else []), *reasons[:NAMED])
+    return Group(table, *([Text(f"and {more:,} more", "dim")] if more else []), *reasons[:1])
 
 
 def _cells(one: Customer) -> list[Text]:

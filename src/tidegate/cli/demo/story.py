@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.cli.demo.scene import Scene, failed
+from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.source import ADMITTED, TOTALS, Source, Totals
 from tidegate.cli.demo.watch import GATE, Snapshot
 from tidegate.connect.connection import Connection
@@ -55,9 +56,15 @@ def play(scene: Scene, source: Source, connection: Connection, seconds: float) -
     view.tell("resumed", f"  resumed {CUSTOMER}: what waited went out first, then what came")
     scene.go_on(seconds / 3)
     source.stop()
+    count = sum(total.orders for total in source.sent.values())
+    scene.until(lambda now: _all(now) == count, "everything comes through", PATIENCE_SECONDS)
+    check_sums(connection, source, view)
+
+
+def check_sums(connection: Connection, source: Source, view: Screen) -> None:
+    """Compare with all that was sent, once it came through, and report it."""
     sent = source.sent
     count = sum(total.orders for total in sent.values())
-    scene.until(lambda now: _all(now) == count, "everything comes through", PATIENCE_SECONDS)
     check(connection, sent)
     view.tell(
         "checked",

@@ -48,6 +48,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     outputs: int = 0
     outputs_per_second: float = 0.0
     slots: int = 0
+    workers: list[int] = []
+    """The processes that run the slots, by id."""
+    restarts: int = 0
     processed_per_second: float = 0.0
     lag: int = 0
     paused: int = 0
@@ -140,6 +143,8 @@ class Watch:
             outputs=self._outputs.outputs,
             outputs_per_second=round(self._rates[1].at(now, self._outputs.outputs), 1),
             slots=len(at_work),
+            workers=[slot["pid"] for slot in at_work if slot.get("pid")],
+            restarts=sum(slot.get("restarts", 0) for slot in app.get("slots", [])),
             processed_per_second=round(sum(slot["numbers"]["per_second"] for slot in at_work), 1),
             lag=app.get("lag", sent),  # before the app is known to the log, all of it waits
             paused=gate.get("paused", 0),

@@ -74,6 +74,7 @@ def _tasks(app: AppState) -> dict[str, object]:
             "slot": number,
             "state": slot.state(app.now),
             "host": slot.host or hosts.get(number, ""),
+            "pid": slot.pid,
             "tasks": tasks.get(number, []),
             "lag": lag.get(number, 0),
             "restarts": app.restarts(number),
