@@ -98,7 +98,7 @@ def test_too_many_customers_are_counted_and_those_that_wait_are_shown() -> None:
     assert len(lines) <= 24
 
 
-LONG = "/home/somebody/projects/streams/tidegate/.venv/bin/tidegate"
+LONG = "/srv/somebody/projects/streams1/tidegate/.venv/bin/tidegate"
 COMMANDS = [
     f"cd /tmp/{'x' * 60}",
     *(f"{LONG} {verb} orders-gate ada" for verb in ("pause", "held", "resume")),
