@@ -67,9 +67,9 @@ ALLOWED = {
     "gate": "clock errors log record serde state stores text topology types",
     "dsl": "errors gate log record serde state stores topics topology",
     "runtime": "clock errors gate log record serde state text topics topology types",
-    "app": "dsl settings stores topics topology",
+    "app": "config dsl settings stores topics topology",
     "server": "clock config errors gate log runtime state text topology types",
-    "load": "app errors settings text",
+    "load": "app config errors settings text",
     "spark": "clock config connect errors load log runtime serde state topics topology types",
     "tidegate": "app connect dsl errors record serde settings spark stores topics",
     "testing": "app clock connect errors gate log record runtime serde spark state topics topology types",
@@ -78,7 +78,7 @@ ALLOWED = {
 }
 """Every package and every file of the package root, from the lowest layer to the highest. `tidegate` is the
 package itself: what users import."""
-UPWARD = {"app -> spark.running (lazy)", "app -> spark.running (typing)"}
+UPWARD = {"app -> spark.running (lazy)", "app -> spark.running (typing)", "app -> spark.script (lazy)"}
 """The only imports of a higher layer: `App.start` imports Spark when it is called."""
 NOT_AT_THE_TOP = {
     "cli.demo.broker -> testing.broker (lazy)",
