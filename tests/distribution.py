@@ -3,8 +3,9 @@
 A unit is what one process runs without a break. A worker makes units of what it collected, and leaves them in
 a file for the controller, which hands them out:
 
-    uses the Spark session              one unit for all: a session costs a JVM of its own
-    uses a fixture of a file or class   the file: such fixtures start brokers, clusters and Java programs
+    starts Spark                        one unit for all: a session or a cluster takes a core or two by itself
+    starts brokers, or the demo         one unit for all, for the same reason
+    uses a fixture of a file or class   the file: such fixtures start Java programs and servers
     slow, and nothing of that           the test alone
     the rest                            the file
 
@@ -25,6 +26,18 @@ from tests.shared_broker import ADDRESS, BrokerService
 
 LONGEST = Path(__file__).with_name("longest_units.txt")
 UNITS = "units_file"
+SPARK, BROKERS = "Spark", "brokers and demos"
+HEAVY = {
+    "tests/spark/": SPARK,
+    "tests/docs/test_pages_on_spark.py": SPARK,
+    "tests/cli/test_demo_orders.py": BROKERS,
+    "tests/kafka/test_broker": BROKERS,
+    "tests/kafka/test_oracle.py": BROKERS,
+    "tests/kafka/test_demo.py": BROKERS,
+    "tests/serde/test_real_registry.py": BROKERS,
+}
+"""Units by how the names of their files begin. Each starts several processes that compute: two of them beside
+others are as many as two cores can run without time-outs."""
 GIB_FOR_A_WORKER = 4
 """Of memory: a test may start three brokers, or a Spark cluster of five processes."""
 
@@ -33,7 +46,11 @@ def unit_of(item: pytest.Item) -> str:
     """The name of the unit that a test belongs to."""
     file = item.nodeid.partition("::")[0]
     if "spark" in getattr(item, "fixturenames", ()):
-        return "the Spark session"
+        return SPARK
+    if item.get_closest_marker("slow") is not None:
+        for beginning, unit in HEAVY.items():
+            if file.startswith(beginning):
+                return unit
     if item.get_closest_marker("slow") is None or _shares_with_its_file(item):
         return file
     return item.nodeid
