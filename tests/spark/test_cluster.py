@@ -19,7 +19,7 @@ from typing import IO, Self, TypeVar
 import msgspec
 import pytest
 from tests import waiting
-from tests.spark.cluster import QUICK, Cluster
+from tests.spark.cluster import QUICK, Cluster, Node
 from tests.waiting import HANG_SECONDS
 
 import tidegate
@@ -163,6 +163,11 @@ class Feeder:
         self._ended.set()
         self._thread.join()
 
+    @property
+    def count(self) -> int:
+        """How many lines were sent so far."""
+        return len(self._sent)
+
     def expected(self) -> dict[str, int]:
         """What must come out."""
         return dict(Counter(word for line in self._sent for word in line.split()))
@@ -177,6 +182,24 @@ class Feeder:
 
 
 wait_for = partial(waiting.wait_for, every=0.4)
+
+
+def stop_outside_of_a_write(victim: Node, feeder: Feeder) -> None:
+    """Suspend a worker while it does not hold the write lock of the embedded log. A process that is suspended
+    while it writes blocks all others (`log-busy`), and another test is about that."""
+    for _ in range(20):
+        victim.send(signal.SIGSTOP)
+        before = feeder.count
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            if feeder.count > before + 1:
+                return
+            time.sleep(0.05)
+        victim.send(signal.SIGCONT)
+        time.sleep(0.3)
+    raise AssertionError("the worker always holds the lock")
+
+
 """To look costs time that the cluster could use."""
 
 
@@ -259,7 +282,7 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
         run = command("--slots", "2").at_work(log)
         before = len(told(log, Landing))
         victim = cluster.workers[busy_worker(log)]
-        victim.send(signal.SIGSTOP)
+        stop_outside_of_a_write(victim, feeder)
         try:
             wait_for(lambda: len(told(log, Landing)) > before)
             goes_on(log)

@@ -23,7 +23,7 @@ from tidegate.spark.running import Running
 from tidegate.types import TopicPartition
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wordcount"
-DOWN_SECONDS = 8.0
+DOWN_SECONDS = 15.0
 """So long the killed slot is not started again."""
 
 
