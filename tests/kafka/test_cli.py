@@ -131,7 +131,7 @@ def test_a_doctor_tells_what_cannot_work(on_kafka: Run, tmp_path: Path) -> None:
     assert "[kafka.topics] sets replication.factor" in ran.out
     settings.write_text(settings.read_text().replace('"replication.factor" = 3', '"min.insync.replicas" = 2'))
     ran = on_kafka("doctor", code=1)
-    assert "NO  copies: a new topic gets 1 copies, and 2 must be there" in ran.out
+    assert "NO  copies: a new topic gets 1 copies, and 2 must be in sync" in ran.out
 
 
 def test_a_doctor_asks_nothing_more_of_a_broker_that_is_not_there(on_kafka: Run) -> None:

@@ -40,7 +40,9 @@ __all__ = ["Coordinator", "DriverResources", "Launcher", "Patience", "SlotOvervi
 
 LOOK_FOR_ROOM_SECONDS = 2.0
 QUIET_SECONDS = 3.0
-"""Slots tell something once a second. If none does for so long, it may be the log."""
+"""Slots publish something once a second. If none does for so long, it may be the log."""
+LAST_REPORTS_SECONDS = 3.0
+"""How long to read what slots published while they ended, at most."""
 
 
 class State(Enum):
@@ -255,6 +257,8 @@ class Coordinator:
             self._term.end(
                 seconds, lambda: self._read(status, 0.0), for_new_plan=for_new_plan, failure=self._cause
             )
+            with suppress(TidegateError):
+                self._read_last_reports(status)
 
     def _report_notices(self, claim: Claim) -> None:
         """In the status topic: from there they come to the view of this run and to others who follow it."""
@@ -299,10 +303,19 @@ class Coordinator:
         else:
             self.view.log_trouble = None
 
-    def _read(self, status: StatusFollower, wait: float) -> None:
-        for one in status.poll(wait):
+    def _read(self, status: StatusFollower, wait: float) -> int:
+        """Take what was published, and return how many records that were."""
+        found = list(status.poll(wait))
+        for one in found:
             if one.epoch == self.epoch:
                 self.view.take(one)
+        return len(found)
+
+    def _read_last_reports(self, status: StatusFollower) -> None:
+        """Slots report their totals when they end, right before their jobs do."""
+        deadline = time.monotonic() + LAST_REPORTS_SECONDS
+        while time.monotonic() < deadline and self._read(status, TICK_SECONDS):
+            pass
 
 
 def _cause_of(error: BaseException) -> Cause:

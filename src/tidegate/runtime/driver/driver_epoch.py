@@ -167,7 +167,7 @@ class DriverEpoch:
     def end(
         self,
         seconds: float,
-        meanwhile: Callable[[], None],
+        meanwhile: Callable[[], object],
         *,
         for_new_plan: bool,
         failure: Cause | None = None,
@@ -186,7 +186,7 @@ class DriverEpoch:
                 self._means.launcher.cancel(number)
         self._await(time.monotonic() + CANCEL_SECONDS, meanwhile)
 
-    def _await(self, deadline: float, meanwhile: Callable[[], None]) -> None:
+    def _await(self, deadline: float, meanwhile: Callable[[], object]) -> None:
         for thread in self._threads.values():
             while thread.is_alive() and time.monotonic() < deadline:
                 with suppress(TidegateError):
