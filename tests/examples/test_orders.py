@@ -55,7 +55,8 @@ def test_an_order_that_cannot_be_read_is_put_aside_and_the_others_count() -> Non
         assert (letter.key, letter.value) == (b"ada", b'{"id": "two"}')
         told = dict(letter.headers)
         assert told["tidegate.error.code"] == b"undecodable"
-        assert told["tidegate.error.position"] == b"orders-orders-gate-admitted/2/1"
+        assert told["tidegate.error.position"] == b"orders/2/1"
+        assert told["tidegate.error.internal-position"] == b"orders-orders-gate-admitted/2/1"
         assert (told["tidegate.origin"] or b"").startswith(b"orders/2/1 ")
 
 
