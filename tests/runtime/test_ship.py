@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.errors import ConfigError
-from tidegate.spark.ship import check_fingerprint, fingerprint, zip_package
+from tidegate.spark import ship
+from tidegate.spark.ship import fingerprint, import_version, zip_package
 
 
 @pytest.fixture
@@ -21,18 +22,37 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "__init__.py").write_text("")
     (folder / "inner" / "steps.py").write_text("def double(n):\n    return 2 * n\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(ship, "_imported", {})  # as in a new process
     importlib.invalidate_caches()
     yield folder
-    sys.modules.pop("shipped_package", None)
+    for name in [name for name in sys.modules if name.startswith("shipped_package")]:
+        del sys.modules[name]
 
 
 def test_another_version_anywhere_in_the_package_is_refused(package: Path) -> None:
     sent = fingerprint("shipped_package:app")
-    check_fingerprint("shipped_package:app", sent)
+    import_version("shipped_package:app", sent)
     (package / "inner" / "steps.py").write_text("def double(n):\n    return 2 * n + 1\n")
     with pytest.raises(ConfigError) as error:
-        check_fingerprint("shipped_package:app", sent)
+        import_version("shipped_package:app", sent)
     assert error.value.code == "other-package"
+
+
+def test_a_process_that_holds_an_older_version_imports_the_one_that_was_sent(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older and newer, from the zip files that a session keeps on the import path, in either order."""
+    old = zip_package("shipped_package:app", tmp_path)
+    sent = {2: fingerprint("shipped_package:app")}
+    (package / "inner" / "steps.py").write_text("def double(n):\n    return 3 * n\n")
+    new = zip_package("shipped_package:app", tmp_path)
+    sent[3] = fingerprint("shipped_package:app")
+    package.rename(tmp_path / "elsewhere")
+    for factor in (2, 3, 2):
+        for shipped in (old, new):
+            monkeypatch.syspath_prepend(str(shipped))
+        import_version("shipped_package:app", sent[factor])
+        assert importlib.import_module("shipped_package.inner.steps").double(1) == factor
 
 
 def test_the_package_travels_whole_and_the_same_sources_give_the_same_file(
@@ -46,7 +66,8 @@ def test_the_package_travels_whole_and_the_same_sources_give_the_same_file(
     one, two = (zip_package("shipped_package:app", folder) for folder in (first, second))
     assert (one.name, one.read_bytes()) == (two.name, two.read_bytes())
     with zipfile.ZipFile(one) as archive:
-        names = [f"shipped_package/{name}" for name in ("__init__.py", "inner/steps.py", "order.avsc")]
+        inside = ("", "__init__.py", "inner/", "inner/steps.py", "order.avsc")
+        names = [f"shipped_package/{name}" for name in inside]
         assert sorted(archive.namelist()) == names
 
 

@@ -253,6 +253,30 @@ def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config,
         sys.modules.pop("unlucky_app", None)
 
 
+def test_each_run_in_a_session_has_the_code_that_it_was_started_with(
+    start: Start, config: Config, log: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session still has the other file, and its Python processes the other modules."""
+    folder = config.folder / "apps"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    copied = tidegate.Topic("copied", str, partitions=1)
+    for version in ("old", "new", "old"):
+        (folder / "edited_app.py").write_text(
+            "from tidegate import App, Topic\n"
+            "app = App('edited')\n"
+            "def name(value: str) -> str:\n"
+            f"    return value + ' by {version}'\n"
+            "app.stream(Topic('lines', str, partitions=1)).map(name).to(Topic('copied', str))\n"
+        )
+        monkeypatch.delitem(sys.modules, "edited_app", raising=False)
+        importlib.invalidate_caches()
+        log.send(tidegate.Topic("lines", str, partitions=1), "k", "made")
+        finished(start("edited_app:app", until_caught_up=True, slots=1))
+    assert [record.value for record in log.read(copied)] == ["made by old", "made by new", "made by old"]
+
+
 def test_speculation_is_refused(start: Start, spark: SparkSession, log: Connection) -> None:
     log.send(importlib.import_module("wordcount").LINES, "k", "v")
     spark.sparkContext._conf.set("spark.speculation", "true")

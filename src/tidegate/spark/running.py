@@ -29,7 +29,7 @@ from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.serde.registry_settings import resolved_registry, use_registry
 from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session
-from tidegate.spark.ship import fingerprint, zip_package
+from tidegate.spark.ship import fingerprint, ship
 from tidegate.spark.stages import check_stages
 from tidegate.topology.graph import Topology
 
@@ -81,7 +81,7 @@ class Running:
             run = prepare(topology, log, clock, partitions=config.partitions, create_sources=False)
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
             self._fingerprint = fingerprint(name)
-            session.sparkContext.addPyFile(str(zip_package(name, Path(folder))))
+            ship(name, session.sparkContext, Path(folder))
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
             launcher = SparkLauncher(session, app.id, log, location, stages=bool(run.stages()))

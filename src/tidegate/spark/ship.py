@@ -1,59 +1,103 @@
-"""Ship the user's package to the executors, and check that they import the version that was shipped.
+"""Ship the user's package to the executors, and have them import the version that was shipped.
 
 No user function is pickled: an executor imports the app by its name. What it imports must be what the driver
-has, or two versions of the logic would write to one store.
+has, or two versions of the logic would write to one store. Two things stand against that: a session keeps
+every zip file that it was given on the import path, also of older versions; and Spark runs one slot after the
+other in the same Python process, which keeps the modules that it has imported.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.resources
 import importlib.util
+import sys
 import zipfile
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 SHIPPED = (".py", ".avsc", ".json")
 """Sources, and the schemas that they read."""
+ZIP = "tidegate-app-{}.zip"
+
+_imported: dict[str, str] = {}
+"""Of this process: package -> fingerprint of the version that it has imported for a slot."""
 
 
 def fingerprint(app: str) -> str:
     """A hash over the sources of the package (or the one module) that holds the app `module:name`."""
     digest = hashlib.sha256()
-    for name, data in _sources(app.partition(":")[0]):
+    for name, data in _sources(_package_of(app)):
         digest.update(f"{len(name)}:{name}:{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()
 
 
-def check_fingerprint(app: str, sent: str) -> None:
-    """Raise unless the version imported here equals the driver's."""
-    found = fingerprint(app)
-    if found != sent:
+def ship(app: str, context: SparkContext, folder: Path) -> None:
+    """Put the app's package on the import path of a session's executors. This process keeps its own path:
+    Spark would prepend the zip file, and a changed module that is imported again would come from there."""
+    before = list(sys.path)
+    context.addPyFile(str(zip_package(app, folder)))
+    sys.path[:] = before
+
+
+def import_version(app: str, sent: str) -> None:
+    """Have the next import of the app's package find the version that the driver sent.
+
+    Raises ConfigError `other-package` if it would find another.
+    """
+    package = _package_of(app)
+    ours = _zip_name(sent)
+    sys.path[:] = [path for path in sys.path if not _is_zip(path) or Path(path).name == ours]
+    if _imported.get(package) != sent:
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+    if fingerprint(app) != sent:
         raise ConfigError(
             "other-package",
-            f"this executor imports another version of {app.partition(':')[0]!r} than the driver",
-            "remove the installed copy, or install the same; in a notebook restart the session",
+            f"this executor imports another version of {package!r} than the driver",
+            "remove the copy that is installed there, or install the driver's version",
         )
+    _imported[package] = sent
 
 
 def zip_package(app: str, folder: Path) -> Path:
     """The package as a zip file that Spark can ship: the same file for the same sources, since a session
-    takes each name once."""
-    path = folder / f"tidegate-{fingerprint(app)[:16]}.zip"
+    takes each name once. It names its folders: one without an `__init__.py` is not importable otherwise."""
+    path = folder / _zip_name(fingerprint(app))
+    files = dict(_sources(_package_of(app)))
+    folders = {f"{parent}/" for name in files for parent in Path(name).parents if parent.name}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in _sources(app.partition(":")[0]):
-            archive.writestr(zipfile.ZipInfo(name), data)
+        for name in sorted({*files, *folders}):
+            archive.writestr(zipfile.ZipInfo(name), files.get(name, b""))
     return path
 
 
-def _sources(module: str) -> Iterator[tuple[str, bytes]]:
-    """Each file of the outermost package of a module, with its path."""
-    top = module.partition(".")[0]
+def _zip_name(fingerprint: str) -> str:
+    return ZIP.format(fingerprint[:16])
+
+
+def _is_zip(path: str) -> bool:
+    """Whether it is a file of `zip_package`."""
+    return Path(path).match(ZIP.format("*"))
+
+
+def _package_of(app: str) -> str:
+    """The outermost package, or the one module, that holds the app `module:name`."""
+    return app.partition(":")[0].partition(".")[0]
+
+
+def _sources(top: str) -> Iterator[tuple[str, bytes]]:
+    """Each file of a package, or the one module, with its path."""
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
         raise ConfigError("no-such-app", f"module {top!r} has no source file", "put the app into a module")

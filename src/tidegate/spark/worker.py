@@ -14,7 +14,7 @@ from tidegate.runtime.driver.prepare import attach
 from tidegate.runtime.slot.job import SlotJob
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.serde.registry_settings import use_registry
-from tidegate.spark.ship import check_fingerprint
+from tidegate.spark.ship import import_version
 
 CONTAINERS = 100_000
 """Allocations between two garbage collections."""
@@ -40,7 +40,7 @@ def run_order(data: bytes) -> Iterator[int]:
     for path in order.paths:
         if path not in sys.path:
             sys.path.append(path)
-    check_fingerprint(order.app, order.fingerprint)
+    import_version(order.app, order.fingerprint)
     use_registry(order.registry)
     app = load_app(order.app, order.settings)
     clock = SystemClock()
