@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from examples.stores.json_folder import JsonFolder
 from tests.runtime.fleet import COUNTS, LINES, Fleet
-from tests.runtime.test_loud_rebuilds import all_run, remembering, warned
+from tests.runtime.slot.test_loud_rebuilds import all_run, remembering, warned
 from tests.state.damage import (
     damage,
     damage_metadata,

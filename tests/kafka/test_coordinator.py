@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.runtime.test_coordinator import (
+from tests.runtime.driver.test_coordinator import (
     test_a_second_driver_takes_over_and_the_first_ends,
     test_a_slot_of_an_older_attempt_does_nothing,
     test_a_slot_that_fails_starts_again_as_a_new_attempt_and_nothing_counts_twice,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.runtime.fleet import Fleet
-from tests.runtime.test_loud_rebuilds import numbers
+from tests.runtime.slot.test_loud_rebuilds import numbers
 from tests.waiting import wait_for
 
 from tidegate import App, TableTopic, TidegateError, Topic

@@ -24,10 +24,14 @@ PATIENT = Patience(failures=100, back_off_seconds=0.05, longest_back_off_seconds
 """For slots that are killed again and again."""
 
 
+WITHOUT_JVM = {"test_ship.py"}
+"""Files of tests that need neither a session nor a cluster: `make check` runs them too."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever starts a JVM is slow."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and item.path.name not in WITHOUT_JVM:
             item.add_marker(pytest.mark.slow)
 
 

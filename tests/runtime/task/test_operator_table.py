@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.runtime.test_batches import TOPOLOGIES
+from tests.runtime.batches.test_whole_batches import TOPOLOGIES
 
 from tidegate import App
 from tidegate.runtime.task.batch_chain import batch_chain

@@ -81,7 +81,7 @@ def test_a_changed_function_is_reported_by_name_and_line_and_the_app_goes_on(fle
         driver, _ = fleet.catch_up()
         assert [warned.code for warned in driver.view.warnings] == noticed
         for warned in driver.view.warnings:
-            assert "function upper at tests/runtime/test_coordinator.py:" in warned.message
+            assert "function upper at tests/runtime/driver/test_coordinator.py:" in warned.message
 
 
 def test_a_slot_that_was_well_for_long_starts_again_at_once(fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
-from tests.runtime.test_batches import committed
+from tests.runtime.batches.test_whole_batches import committed
 
 from tidegate import App, Json, TableTopic, Topic, stores
 from tidegate.dsl.stream import Stream

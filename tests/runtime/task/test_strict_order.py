@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from tests.gate.app import EVENTS, gated
 from tests.runtime.stories import START
-from tests.runtime.test_strict import IN, TEXTS, inputs_of, open_task, started, work
+from tests.runtime.task.test_strict import IN, TEXTS, inputs_of, open_task, started, work
 
 from tidegate import App, Context, Record, stores
 from tidegate.clock import ManualClock
