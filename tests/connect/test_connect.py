@@ -1,63 +1,25 @@
-"""Sending, reading, following and folding topics, typed, without Spark."""
+"""Connecting to a log and sending to topics, typed, without Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Struct
+from tests.connect.orders import NOW, ORDERS, READINGS, TOTALS, Order, append_raw, refused
 
 import tidegate
-from tidegate import Record, SerdeError, TableTopic, TidegateError, Topic
+from tidegate import Record, SerdeError, TableTopic, Topic
 from tidegate.clock import ManualClock
 from tidegate.connect.connection import Connection, Sent
 from tidegate.log.partitioner import partition_for
-from tidegate.log.records import Row, to_batch
+from tidegate.log.records import Row
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.types import TopicPartition
 
-NOW = 1_700_000_000_000
 TO_EAST = timezone(timedelta(hours=1))
-
-
-class Order(Struct, frozen=True):
-    id: int
-    cents: int = 0
-
-
-ORDERS = Topic("orders", Order)
-TOTALS = TableTopic("totals", int)
-READINGS = Topic("readings", Order, key=int, partitions=2, timestamp=lambda order: order.cents)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(NOW)
-
-
-@pytest.fixture
-def connection(clock: ManualClock) -> Iterator[Connection]:
-    with tidegate.connect("sqlite://", clock=clock) as connection:
-        yield connection
-
-
-def raw(connection: Connection, topic: str, *rows: Row, partition: int = 0) -> None:
-    connection.log.append(TopicPartition(topic, partition), to_batch(rows))
-
-
-def refused(code: str, call: Any, *arguments: Any, **named: Any) -> TidegateError:
-    with pytest.raises(TidegateError) as error:
-        found = call(*arguments, **named)
-        if hasattr(found, "__next__"):
-            list(found)
-    assert error.value.code == code
-    assert error.value.hint
-    return error.value
 
 
 # Connecting
@@ -241,7 +203,7 @@ def test_none_is_no_event(connection: Connection) -> None:
     nothing: Any = None
     refused("null-value", connection.send, ORDERS, "ada", nothing)
     connection.send(ORDERS, "ada", Order(1))
-    raw(connection, "orders", Row(b"k", None, NOW))
+    append_raw(connection, "orders", Row(b"k", None, NOW))
     error = refused("null-value", connection.read, ORDERS, partition=0)
     assert isinstance(error, SerdeError)
     assert error.position == ("orders", 0, 0)

@@ -11,46 +11,13 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.connect.orders import NOW, ORDERS, READINGS, TOTALS, Order, append_raw, refused
 from tests.waiting import HANG_SECONDS
 
-import tidegate
-from tidegate import ConfigError, LogError, Record, SerdeError, TableTopic, TidegateError, Topic
-from tidegate.clock import ManualClock
+from tidegate import ConfigError, LogError, Record, SerdeError, TableTopic, Topic
 from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.types import Offset, TopicPartition
-
-NOW = 1_700_000_000_000
-
-
-class Order(Struct, frozen=True):
-    id: int
-    cents: int = 0
-
-
-ORDERS = Topic("orders", Order)
-TOTALS = TableTopic("totals", int)
-READINGS = Topic("readings", Order, key=int, partitions=2, timestamp=lambda order: order.cents)
-
-
-@pytest.fixture
-def connection() -> Iterator[Connection]:
-    with tidegate.connect("sqlite://", clock=ManualClock(NOW)) as connection:
-        yield connection
-
-
-def raw(connection: Connection, topic: str, *rows: Row, partition: int = 0) -> None:
-    connection.log.append(TopicPartition(topic, partition), to_batch(rows))
-
-
-def refused(code: str, call: Any, *arguments: Any, **named: Any) -> TidegateError:
-    with pytest.raises(TidegateError) as error:
-        found = call(*arguments, **named)
-        if hasattr(found, "__next__"):
-            list(found)
-    assert error.value.code == code
-    assert error.value.hint
-    return error.value
 
 
 def filled(connection: Connection) -> None:
@@ -110,8 +77,8 @@ def test_limit_counts_records(connection: Connection) -> None:
 
 def test_undecodable_bytes_are_told_with_their_position_and_never_skipped(connection: Connection) -> None:
     connection.send(ORDERS, None, Order(1), partition=0)
-    raw(connection, "orders", Row(b"k", b'{"id": "no number"}', NOW))
-    raw(connection, "orders", Row(b"\xff", b'{"id": 2}', NOW))
+    append_raw(connection, "orders", Row(b"k", b'{"id": "no number"}', NOW))
+    append_raw(connection, "orders", Row(b"\xff", b'{"id": 2}', NOW))
     found = connection.read(ORDERS, partition=0)
     assert next(found).value == Order(1)
     with pytest.raises(SerdeError) as error:
@@ -124,7 +91,7 @@ def test_undecodable_bytes_are_told_with_their_position_and_never_skipped(connec
 
 def test_a_bad_event_time_is_told_with_its_position(connection: Connection) -> None:
     connection.send(READINGS, 1, Order(1))
-    raw(connection, "readings", Row(None, b'{"id":1,"cents":-1}', NOW))
+    append_raw(connection, "readings", Row(None, b'{"id":1,"cents":-1}', NOW))
     assert "readings/0" in refused("bad-timestamp", connection.read, READINGS, partition=0).message
 
 
@@ -182,7 +149,7 @@ def test_tail_of_one_partition_ends_after_the_time_out(connection: Connection) -
 def test_tail_does_not_skip_what_it_cannot_read(connection: Connection) -> None:
     connection.send(ORDERS, "ada", Order(1))
     following = connection.tail(ORDERS, timeout=5)
-    raw(connection, "orders", Row(b"k", b"?", NOW))
+    append_raw(connection, "orders", Row(b"k", b"?", NOW))
     with pytest.raises(SerdeError, match="orders/0 offset"):
         next(following)
 
@@ -207,7 +174,7 @@ def test_a_key_in_two_partitions_has_its_latest_row(connection: Connection) -> N
 
 def test_a_row_that_cannot_be_read_is_told_with_its_position(connection: Connection) -> None:
     connection.send(TOTALS, "ada", 1)
-    raw(connection, "totals", Row(b"k", b"short", NOW), Row(b"k", b"still short", NOW))
+    append_raw(connection, "totals", Row(b"k", b"short", NOW), Row(b"k", b"still short", NOW))
     error = refused("undecodable", connection.rows, TOTALS)
     assert isinstance(error, SerdeError)
     assert error.position == ("totals", 0, 1)
