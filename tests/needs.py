@@ -53,7 +53,7 @@ def missing_for(item: pytest.Item) -> str | None:
 
 def missing_for_registry() -> str | None:
     """Why no real schema registry can be started; None if one can be."""
-    return None if java_21() else "Apicurio Registry needs Java 21 or newer"
+    return None if java_21() else "needs Java 21 or newer, for Apicurio Registry"
 
 
 def _there(tool: Callable[[], str]) -> bool:

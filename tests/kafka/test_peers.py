@@ -16,7 +16,7 @@ from tests.kafka.clients import Pair, consume, create, produce
 from tidegate.testing.broker import KafkaCluster
 
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("TIDEGATE_SOAK"), reason="installs and starts other engines: make soak"
+    not os.environ.get("TIDEGATE_SOAK"), reason="installs and starts other engines; run by make soak"
 )
 RECORDS: list[Pair] = [(b"key-%d" % (n % 7), b"v" * 100) for n in range(700)]
 PEERS: dict[str, Peer] = {

@@ -308,7 +308,7 @@ def locks_on(path: Path) -> set[str]:
     return {line.split(":", 1)[1] for line in lines if f":{path.stat().st_ino} " in line}
 
 
-@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="locks are looked up in /proc/locks")
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks, which only Linux has")
 def test_looking_at_a_file_does_not_drop_the_locks_that_this_process_holds_on_it(tmp_path: Path) -> None:
     """As POSIX has it, closing any handle of a file drops all locks of the process on it."""
     path = tmp_path / NAME

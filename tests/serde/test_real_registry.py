@@ -30,7 +30,7 @@ def either(
         return
     java = java_21()
     if java is None:
-        pytest.skip("Apicurio Registry needs Java 21 or newer")
+        pytest.skip("needs Java 21 or newer, for Apicurio Registry")
     with real_registry(java, tmp_path_factory.mktemp("registry")) as settings:
         yield settings
 

@@ -154,7 +154,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     ends_right(outside, feeder)
 
 
-@pytest.mark.skipif(not SOAK, reason="starts of a whole Spark: make soak")
+@pytest.mark.skipif(not SOAK, reason="starts Spark many times; run by make soak")
 def test_a_driver_that_is_killed_is_followed_by_another(
     config: Config,  # noqa: F811
     outside: Outside,  # noqa: F811
@@ -182,7 +182,7 @@ def test_a_driver_that_is_killed_is_followed_by_another(
     ends_right(outside, feeder)
 
 
-@pytest.mark.skipif(not SOAK, reason="three minutes: make soak")
+@pytest.mark.skipif(not SOAK, reason="takes three minutes; run by make soak")
 def test_a_broker_that_is_away_for_minutes_is_waited_for(
     start: Start,
     outside: Outside,  # noqa: F811

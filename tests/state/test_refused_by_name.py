@@ -95,7 +95,7 @@ class Here(NamedTuple):
     suffix: int = 0
 
     def log_change(self, key: bytes, value: bytes | None) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"a store that keeps its own file logged a change: {key!r} -> {value!r}")
 
 
 def test_the_store_of_the_simulator_refuses_an_older_token(tmp_path: Path) -> None:

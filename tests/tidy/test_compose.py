@@ -160,7 +160,7 @@ def test_docker_accepts_the_file() -> None:
     docker = shutil.which("docker") or ""
     asked = [docker, "compose", "version"]
     if not docker or subprocess.run(asked, capture_output=True, check=False).returncode:
-        pytest.skip("no docker compose here")
+        pytest.skip("needs Docker Compose, which is not installed")
     command = [docker, "compose", "--file", str(FILE), "config", "--quiet"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
