@@ -26,8 +26,8 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.server import live_replica as following
 from tidegate.server import replicas
+from tidegate.server.follower_pool import PoolSize
 from tidegate.server.live_replica import LiveReplica
 from tidegate.server.position import from_text, to_text
 from tidegate.server.replicas import Replicas
@@ -97,7 +97,7 @@ def test_a_record_that_no_store_wrote_stops_it_with_an_error(
     log: SqliteLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not built again and again, and nothing is left on the disk."""
-    monkeypatch.setattr(following, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)
     log.create(TopicSpec("windows", 1, {"cleanup.policy": "compact"}))
     good, bad = Row(b"ada" + bytes(12), b"1", 1), Row(b"short", b"1", 1)
     log.append(TopicPartition("windows", 0), to_batch([good]))
@@ -119,7 +119,7 @@ def test_a_record_that_no_store_wrote_stops_it_with_an_error(
 def test_a_topic_that_is_gone_is_forgotten_until_it_is_back(
     held: Replicas, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)
     put(log, ada="1")
     assert rows(held) == {b"ada": b"1"}
     log.delete("table")
@@ -140,17 +140,15 @@ def test_a_topic_that_is_gone_is_forgotten_until_it_is_back(
     wait_for(lambda: again() == {b"bob": b"2"})
 
 
-def test_of_too_many_the_one_goes_that_nobody_asked_for(
-    held: Replicas, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replicas, "MOST", 3)
-    for number in range(5):
-        log.create(TopicSpec(f"t{number}", 1, {"cleanup.policy": "compact"}))
-        with held.following(f"t{number}", KIND).snapshot({}, 10):
-            pass
-    assert sorted(held._all) == ["t2", "t3", "t4"]
-    with held.following("t0", KIND).snapshot({}, 10) as snapshot:
-        assert snapshot.positions == {0: 0}
+def test_the_least_recently_used_replica_is_evicted(log: SqliteLog, tmp_path: Path) -> None:
+    with closing(Replicas(log, tmp_path / "home", PoolSize(most=3, limit=3))) as held:
+        for number in range(5):
+            log.create(TopicSpec(f"t{number}", 1, {"cleanup.policy": "compact"}))
+            with held.following(f"t{number}", KIND).snapshot({}, 10):
+                pass
+        assert sorted(held._pool.items()) == ["t2", "t3", "t4"]
+        with held.following("t0", KIND).snapshot({}, 10) as snapshot:
+            assert snapshot.positions == {0: 0}
 
 
 def test_who_waits_is_woken_at_the_end_and_nobody_begins(held: Replicas) -> None:

@@ -16,7 +16,7 @@ from tidegate import App, Context, Record, Topic, stores
 from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.server import live_replica as following
+from tidegate.server.live_replica import LiveReplica
 from tidegate.types import TopicPartition
 
 VISITS = Topic("visits", int)
@@ -125,7 +125,7 @@ def test_an_app_that_is_made_anew_is_read_anew(
     client: Client, log: SqliteLog, tmp_path: Path, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its changelogs are other topics of the same names."""
-    monkeypatch.setattr(following, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.05)
     first = Working(log, tmp_path / "one")
     connection.send(EVENTS, "ada", 1, 2)
     wait_for(lambda: _count(client) == 2)

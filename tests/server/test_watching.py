@@ -28,7 +28,8 @@ from tidegate.runtime.topics.manifests import Manifests
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
 from tidegate.server import app_follower as watching
 from tidegate.server import slot_status as slots_seen
-from tidegate.server.app_follower import AppFollowers
+from tidegate.server.app_follower import AppFollower, AppFollowers
+from tidegate.server.follower_pool import PoolSize
 from tidegate.server.slot_status import SlotStatuses
 from tidegate.types import Offset, TopicPartition
 
@@ -261,7 +262,7 @@ def test_a_slot_goes_through_its_states() -> None:
 def test_a_follower_goes_on_when_its_topics_are_made_again(
     log: SqliteLog, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(AppFollower, "retry_seconds", 0.01)
     manifest = run.manifest
     with closing(AppFollowers(log, CLOCK)) as held:
         publish(log, numbers(0))
@@ -319,12 +320,10 @@ def manifest_of(log: SqliteLog, number: int) -> Any:
     return prepare(app.build(), log, CLOCK, partitions=2).manifest
 
 
-def test_followers_that_are_used_go_on_however_many_apps_there_are(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watching, "MOST", 2)
+def test_followers_in_use_are_kept_up_to_the_limit(log: SqliteLog) -> None:
     manifests = [manifest_of(log, number) for number in range(5)]
-    with closing(AppFollowers(log, CLOCK)) as held:
+    size = PoolSize(most=2, limit=4, unused_seconds=300.0)
+    with closing(AppFollowers(log, CLOCK, size)) as held:
         for manifest in manifests[:4]:
             held.seen(manifest)
         before = threads()
@@ -332,21 +331,14 @@ def test_followers_that_are_used_go_on_however_many_apps_there_are(
             assert held.seen(manifest).plan.epoch == 0
         assert threads() == before
         assert followers() == {"app0", "app1", "app2", "app3"}
-        monkeypatch.setattr(watching, "LIMIT", 4)
         held.seen(manifests[4])
-        assert followers() == {"app1", "app2", "app3", "app4"}, "used or not"
-        monkeypatch.setattr(watching, "UNUSED_SECONDS", 0.0)
-        held.seen(manifests[0])
-        assert followers() == {"app4", "app0"}, "those that nobody asked for"
+        assert followers() == {"app1", "app2", "app3", "app4"}
     assert followers() == set()
 
 
-def test_of_too_many_followers_the_least_recently_used_ends(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watching, "MOST", 2)
-    monkeypatch.setattr(watching, "UNUSED_SECONDS", 0.0)
-    with closing(AppFollowers(log, CLOCK)) as held:
+def test_the_least_recently_used_follower_is_evicted(log: SqliteLog) -> None:
+    size = PoolSize(most=2, limit=4, unused_seconds=0.0)
+    with closing(AppFollowers(log, CLOCK, size)) as held:
         for number in range(3):
             assert held.seen(manifest_of(log, number)).plan.epoch == 0
         assert followers() == {"app1", "app2"}

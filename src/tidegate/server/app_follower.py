@@ -9,14 +9,13 @@ was committed when it was asked for.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from tidegate.clock import Clock
-from tidegate.errors import LogError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.log import names
 from tidegate.log.ensure import find_topic
 from tidegate.log.positions import Position, TaskId, fold_position
@@ -25,21 +24,17 @@ from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
 from tidegate.runtime.topics.control import ROLE, Attempt, Control, Plan, Stop
 from tidegate.runtime.topics.lag import Lag, lags
 from tidegate.runtime.topics.status import decoded
+from tidegate.server.follower import Follower
+from tidegate.server.follower_pool import FollowerPool, PoolSize
 from tidegate.server.slot_status import SlotStatus, SlotStatuses
 from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
 
-MOST = 64
-"""More followers than this are kept only while they are used."""
-UNUSED_SECONDS = 300.0
-LIMIT = 1024
-"""Of followers, used or not: each has a thread and a reader."""
+SIZE = PoolSize(most=64, limit=1024, unused_seconds=300.0)
 LOOK_SECONDS = 2.0
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 10.0
 UNKNOWN_AGE = 2 * SILENT_SECONDS
-AGAIN_SECONDS = 0.5
-LONGEST_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,36 +90,33 @@ class _Read:
     slots: SlotStatuses = field(default_factory=SlotStatuses)
 
 
-class AppFollower:
+class AppFollower(Follower):
     """One app: the thread that follows it, and what it knows."""
 
+    retry_seconds = 0.5
+
     def __init__(self, log: Log, app: str, clock: Clock) -> None:
+        super().__init__(f"app {app!r}", f"tidegate-app-{app}")
         self.app = app
-        self.used = time.monotonic()
-        self.trouble: TidegateError | None = None
         self._log = log
         self._clock = clock
         self._status, self._positions, self._control = (
             TopicPartition(name(app), 0) for name in (names.status, names.positions, names.control)
         )
-        self._changed = threading.Condition()
         self._read: _Read | None = None
-        self._failures = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name=f"tidegate-app-{app}", daemon=True)
         self._thread.start()
 
     def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS, *, with_lag: bool = True) -> AppState:
         """The app as of now, with its lag from the ends of what it reads. LogError `replica-behind` if the
         topics cannot be read up to here in time."""
         self.used = time.monotonic()
-        deadline = time.monotonic() + seconds
+        deadline = self.used + seconds
         with self._changed:
-            self._wait(lambda: self._read is not None, deadline)
+            self._wait(lambda: self._read is not None or self.trouble is not None, deadline)
             following = list(self._read.at) if self._read is not None else []
         ends = self._log.ends(following)
         with self._changed:
-            self._wait(lambda: self._holds(ends), deadline)
+            self._wait(lambda: self._holds(ends) or self.trouble is not None, deadline)
             read = self._read
             if read is None or not self._holds(ends):
                 raise self._behind()
@@ -136,55 +128,17 @@ class AppFollower:
         now, wall = time.monotonic(), self._clock.now()
         return AppState(self.app, plan, attempts, found, slots, now, epoch, stop, times, wall)
 
-    def end(self) -> None:
-        """Let nobody wait any longer; the thread ends soon."""
-        with self._changed:
-            self._ended.set()
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        self.end()
-        self._thread.join()
-
-    def _wait(self, true: Callable[[], bool], deadline: float) -> None:
-        """Under the lock: until it is so, or the time is over, or what is wrong is known."""
-        while not true() and self.trouble is None and not self._ended.is_set():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            self._changed.wait(left)
-
     def _holds(self, ends: Mapping[TopicPartition, Offset]) -> bool:
         read = self._read
         return read is not None and all(read.at.get(one, end) >= end for one, end in ends.items())
 
-    def _behind(self) -> TidegateError:
-        if self.trouble is not None:
-            return self.trouble
-        if self._ended.is_set():
-            return LogError("server-ends", "this server ends", "ask another one", retryable=True)
-        return LogError(
-            "replica-behind",
-            f"this server has not read the topics of app {self.app!r} up to their ends yet",
-            "ask again soon",
-            retryable=True,
-        )
+    def _progress(self) -> str:
+        return f"this server has not read the topics of app {self.app!r} up to their ends yet"
 
-    def _work(self) -> None:
-        while not self._ended.is_set():
-            try:
-                self._follow()
-            except TidegateError as error:
-                self._failed(error)
-            except Exception as error:  # noqa: BLE001 - reported to whoever asks; the thread must go on
-                self._failed(LogError("replica-failed", f"app {self.app!r} cannot be followed: {error!r}"))
-
-    def _failed(self, error: TidegateError) -> None:
+    def _recover(self, error: TidegateError) -> bool:  # noqa: ARG002 - whatever it is, all is read again
         with self._changed:
-            self._read, self.trouble = None, error
-            self._failures += 1
-            self._changed.notify_all()
-        self._ended.wait(min(AGAIN_SECONDS * 2 ** (self._failures - 1), LONGEST_AGAIN_SECONDS))
+            self._read = None
+        return False
 
     def _follow(self) -> None:
         """Steps 1 to 4. Without a status topic nothing is known of the slots, and without positions the app
@@ -196,7 +150,8 @@ class AppFollower:
         read = _Read({one: int(at) for one, at in starts.items()}, {one: int(at) for one, at in ends.items()})
         with closing(self._log.reader(starts)) as reader:
             with self._changed:
-                self._read, self.trouble, self._failures = read, None, 0
+                self._read = read
+                self._clear_trouble()
                 self._changed.notify_all()
             look = time.monotonic() + LOOK_SECONDS
             while not self._ended.is_set():
@@ -244,52 +199,24 @@ class AppFollower:
 
 
 class AppFollowers:
-    """The followers of a server, by app. Of too many, those end that nobody asked for in some minutes: to end
-    one that is used would have it read its topics again at the next call."""
+    """The followers of a server, by app."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: Log, clock: Clock, size: PoolSize = SIZE) -> None:
         self._log = log
         self._clock = clock
-        self._lock = threading.Lock()
-        self._all: dict[str, AppFollower] = {}
-        self._ended = False
+        self._pool: FollowerPool[AppFollower] = FollowerPool(size)
 
     def seen(self, manifest: Manifest, *, with_lag: bool = True) -> AppState:
         """An app as of now. Its lag cannot be known while a topic that it reads is missing."""
-        old: list[AppFollower] = []
-        with self._lock:
-            if self._ended:
-                raise LogError("server-ends", "this server ends", "ask another one", retryable=True)
-            found = self._all.get(manifest.app)
-            if found is None:
-                old = self._spare()
-                found = self._all[manifest.app] = AppFollower(self._log, manifest.app, self._clock)
-        for one in old:
-            one.close()
-        return found.seen(manifest, with_lag=with_lag)
-
-    def _spare(self) -> list[AppFollower]:
-        """Take out, under the lock, whom to end so that there is room for one more."""
-        taken: list[AppFollower] = []
-        while len(self._all) >= MOST:
-            oldest = min(self._all.values(), key=lambda one: one.used)
-            if len(self._all) < LIMIT and time.monotonic() - oldest.used < UNUSED_SECONDS:
-                break
-            oldest.end()
-            taken.append(self._all.pop(oldest.app))
-        return taken
+        follower = self._pool.get(manifest.app, lambda: AppFollower(self._log, manifest.app, self._clock))
+        return follower.seen(manifest, with_lag=with_lag)
 
     def end(self) -> None:
-        """Let nobody wait any longer, and nobody begin."""
-        with self._lock:
-            self._ended = True
-            for one in self._all.values():
-                one.end()
+        """Wake all waiting calls and refuse new ones."""
+        self._pool.end()
 
     def close(self) -> None:
-        self.end()
-        for one in list(self._all.values()):
-            one.close()
+        self._pool.close()
 
 
 def _copied(seen: SlotStatuses) -> SlotStatuses:

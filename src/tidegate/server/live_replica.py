@@ -20,13 +20,12 @@ import pyarrow as pa
 from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log.protocol import Fetched, Log
 from tidegate.log.topic import TopicInfo
+from tidegate.server.follower import Follower
 from tidegate.state.protocol import RawRow
 from tidegate.state.replica import Replica, Snapshot
 from tidegate.types import Offset, TopicPartition
 
 POLL_SECONDS = 0.2
-AGAIN_SECONDS = 1.0
-LONGEST_AGAIN_SECONDS = 30.0
 ANOTHER = {"no-such-topic", "offset-out-of-range", "topic-recreated", "corrupt-state"}
 """What was read so far is worth nothing any more."""
 
@@ -34,35 +33,29 @@ ToRows = Callable[[pa.RecordBatch], list[RawRow]]
 """From records as they were read to rows, whose keys end with the replica's suffix."""
 
 
-class LiveReplica:
+class LiveReplica(Follower):
     """One topic: its replica, and the thread that feeds it. `waits` counts the places of those who wait for
     any of them: each takes a thread of the server."""
 
     def __init__(
         self, log: Log, topic: str, to_rows: ToRows, suffix: int, folder: Path, waits: threading.Semaphore
     ) -> None:
+        super().__init__(topic, f"tidegate-replica-{topic}")
         self.topic = topic
-        self.used = time.monotonic()
-        self.trouble: TidegateError | None = None
-        """Why it does not get on; None while it does."""
         self._log = log
         self._to_rows = to_rows
         self._suffix = suffix
         self._folder = folder
         self._waits = waits
-        self._changed = threading.Condition()
         self._replica: Replica | None = None
         self._uid = ""
         self._built = 0
-        self._failures = 0
         self._looking = 0
         self._growing = False
         self._at: dict[int, int] = {}
         self._ready: dict[int, int] | None = None
         """Where the topic ended when it was looked at: an answer from before that could be old."""
         self._turn = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name=f"tidegate-replica-{topic}", daemon=True)
         self._thread.start()
 
     @contextmanager
@@ -70,10 +63,11 @@ class LiveReplica:
         """The rows, once they hold what is asked for and what was there when following began. LogError
         `replica-behind` if that takes too long."""
         self.used = time.monotonic()
+        deadline = self.used + seconds
         with self._changed:
             if not self._holds(at_least):
                 with self._place():
-                    self._wait(lambda: self._holds(at_least), seconds)
+                    self._wait(lambda: self._holds(at_least), deadline)
             replica = self._replica
             if replica is None or not self._holds(at_least):
                 raise self._behind()
@@ -96,30 +90,13 @@ class LiveReplica:
                 if reached(snapshot):
                     return True
             with self._changed, self._place():
-                if not self._wait(lambda turn=turn: self._turn != turn, deadline - time.monotonic()):  # type: ignore[misc]
+                if not self._wait(lambda turn=turn: self._turn != turn, deadline):  # type: ignore[misc]
                     return False
-
-    def end(self) -> None:
-        """Let nobody wait any longer; the thread ends soon."""
-        with self._changed:
-            self._ended.set()
-            self._changed.notify_all()
 
     def close(self) -> None:
         """End, and wait for the thread and for those who look."""
-        self.end()
-        self._thread.join()
+        super().close()
         self._drop()
-
-    def _wait(self, true: Callable[[], bool], seconds: float) -> bool:
-        """Under the lock: until it is so, or the time is over, or all of it."""
-        deadline = time.monotonic() + seconds
-        while not true():
-            left = deadline - time.monotonic()
-            if left <= 0 or self._ended.is_set():
-                return False
-            self._changed.wait(left)
-        return True
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -142,39 +119,17 @@ class LiveReplica:
         wanted = (*self._ready.items(), *at_least.items())
         return all(at[number] >= offset for number, offset in wanted)
 
-    def _behind(self) -> TidegateError:
-        if self.trouble is not None:
-            return self.trouble
-        if self._ended.is_set():
-            return LogError("server-ends", "this server ends", "ask another one", retryable=True)
+    def _progress(self) -> str:
         read, wanted = sum(self._at.values()), sum((self._ready or {}).values())
-        return LogError(
-            "replica-behind",
-            f"this server has read {self.topic} to {read:,} of {max(read, wanted):,}",
-            "ask again in a moment",
-            retryable=True,
-        )
+        return f"this server has read {self.topic} to {read:,} of {max(read, wanted):,}"
 
-    def _work(self) -> None:
-        while not self._ended.is_set():
-            try:
-                self._follow()
-            except TidegateError as error:
-                self._failed(error)
-            except Exception as error:  # noqa: BLE001 - told to whoever asks; the thread must go on
-                self._failed(LogError("replica-failed", f"{self.topic} cannot be followed: {error!r}"))
-
-    def _failed(self, error: TidegateError) -> None:
+    def _recover(self, error: TidegateError) -> bool:
         if error.code == "map-full":
             self._grow()
-            return
+            return True
         if error.code in ANOTHER:
             self._drop()
-        with self._changed:
-            self.trouble = error
-            self._failures += 1
-            self._changed.notify_all()
-        self._ended.wait(min(AGAIN_SECONDS * 2 ** (self._failures - 1), LONGEST_AGAIN_SECONDS))
+        return False
 
     def _follow(self) -> None:
         info = self._log.describe(self.topic)
@@ -190,7 +145,7 @@ class LiveReplica:
                 fetched = reader.poll(POLL_SECONDS)
                 if fetched:
                     self._apply(fetched)
-                self.trouble, self._failures = None, 0
+                self._clear_trouble()
 
     def _build(self, info: TopicInfo) -> None:
         """Step 1, for a topic that is new: begin with nothing."""

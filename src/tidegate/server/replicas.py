@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 import tempfile
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.errors import ConfigError, LogError
+from tidegate.errors import ConfigError
 from tidegate.log.protocol import Log
+from tidegate.server.follower_pool import FollowerPool, PoolSize
 from tidegate.server.live_replica import LiveReplica, ToRows
 from tidegate.state.changelog import to_rows
 from tidegate.state.formats import LAYOUTS, Format
@@ -25,7 +27,7 @@ from tidegate.types import TopicPartition
 HISTORY = "history"
 """In place of a store's kind: a topic of which every record is kept, in the order of its offsets."""
 SUFFIX = 8
-MOST = 256
+SIZE = PoolSize(most=256, limit=256)
 WAITING = 50
 """So many calls may wait for a position or for a status to be applied; further calls are refused."""
 _PREFIX = "replicas-"
@@ -65,36 +67,24 @@ class ReplicaSnapshots:
 
 
 class Replicas:
-    """By topic. Each is begun when it is first asked for and followed from then on; of too many, the one goes
-    that was not asked for for longest."""
+    """By topic. A replica is created when it is first used, and the least recently used is evicted."""
 
-    def __init__(self, log: Log, home: Path) -> None:
+    def __init__(self, log: Log, home: Path, size: PoolSize = SIZE) -> None:
         self._log = log
         self._folder, self._lock_file = _own_folder(home)
-        self._lock = threading.Lock()
-        self._all: dict[str, LiveReplica] = {}
-        self._ended = False
+        self._pool: FollowerPool[LiveReplica] = FollowerPool(size)
         self._waits = threading.Semaphore(WAITING)
-        self._made = 0
+        self._folders = itertools.count(1)
 
     def following(self, topic: str, kind: str) -> LiveReplica:
         """The one of a topic. `kind` is that of the store whose changelog it is, or HISTORY."""
-        old: LiveReplica | None = None
-        with self._lock:
-            if self._ended:
-                raise LogError("server-ends", "this server ends", "ask another one", retryable=True)
-            found = self._all.get(topic)
-            if found is None:
-                if len(self._all) >= MOST:
-                    old = self._all.pop(min(self._all.values(), key=lambda one: one.used).topic)
-                rows, suffix = _rows_of(kind)
-                self._made += 1
-                folder = self._folder / f"{self._made}-{topic}"
-                found = LiveReplica(self._log, topic, rows, suffix, folder, self._waits)
-                self._all[topic] = found
-        if old is not None:
-            old.close()
-        return found
+
+        def create() -> LiveReplica:
+            rows, suffix = _rows_of(kind)
+            folder = self._folder / f"{next(self._folders)}-{topic}"
+            return LiveReplica(self._log, topic, rows, suffix, folder, self._waits)
+
+        return self._pool.get(topic, create)
 
     @contextmanager
     def moment(
@@ -117,21 +107,15 @@ class Replicas:
 
     def troubles(self) -> list[str]:
         """What keeps replicas from getting on. A topic that is gone is missed by nobody."""
-        with self._lock:
-            found = [(one.topic, one.trouble) for one in self._all.values()]
+        found = [(topic, one.trouble) for topic, one in self._pool.items().items()]
         return [f"{topic}: {told}" for topic, told in found if told and told.code != "no-such-topic"]
 
     def end(self) -> None:
-        """Let nobody wait any longer, and nobody begin."""
-        with self._lock:
-            self._ended = True
-            for one in self._all.values():
-                one.end()
+        """Wake all waiting calls and refuse new ones."""
+        self._pool.end()
 
     def close(self) -> None:
-        self.end()
-        for one in list(self._all.values()):
-            one.close()
+        self._pool.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock_file)
 
