@@ -44,7 +44,7 @@ wheel: setup
 	$(BIN)/python scripts/check_wheel.py
 
 soak: setup-tests
-	TIDEGATE_SOAK=1 $(BIN)/python -m pytest
+	TIDEGATE_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) -m soak
 
 bench: setup
 	$(BIN)/python -m benchmarks.log

@@ -22,6 +22,7 @@ from tests.distribution import (
     pytest_xdist_make_scheduler,
 )
 from tests.needs import missing_for
+from tests.repetitions import mark_soak
 from tests.shared_broker import broker_for
 from tests.time_limit import pytest_runtest_teardown, pytest_timeout_set_timer
 
@@ -53,6 +54,7 @@ settings.load_profile("tests")  # a machine that is slow is no fault of the code
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Behind those of the folders, which mark what is slow."""
+    mark_soak(items)
     time_limit.pytest_collection_modifyitems(config, items)
     if hasattr(config, "workerinput"):
         items[:] = in_order(items)

@@ -75,6 +75,7 @@ def test_events_pass_byte_for_byte(paused: bool, batches: bool) -> None:
         assert [one for one in found if one[0] == b"ada"] == [one for one in wanted if one[0] == b"ada"]
 
 
+@pytest.mark.soak
 def test_a_large_buffer_is_let_out_in_chunks_while_other_keys_go_on() -> None:
     with Driver(gated(drain_chunk=100), partitions=1) as driver:
         gate = driver.gate("door")
@@ -167,6 +168,7 @@ def test_what_waits_is_known_on_opening_without_reading_the_events() -> None:
     assert (buffer.count, buffer.size, buffer.oldest, len(buffer.keys)) == (200_000, 1_000_000, 0, 100_000)
 
 
+@pytest.mark.soak
 def test_the_dirty_set_is_there_after_a_restore_without_reading_the_buffers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gate.app import COUNTS, EVENTS, PASSED, gated
@@ -182,6 +183,7 @@ class Run:
         assert sorted(letters) == sorted(self.model.refused)
 
 
+@pytest.mark.soak
 @settings(max_examples=repeated(15, soak=1000))
 @given(st.lists(st.tuples(ops, st.booleans()), min_size=20, max_size=40), st.integers(1, 3), st.booleans())
 def test_each_key_comes_out_as_it_went_in(steps: list[Any], chunk: int, batches: bool) -> None:

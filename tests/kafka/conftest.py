@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from tests.kafka.bench import KafkaBench, KafkaGround
 from tests.kafka.own_names import OwnNames
+from tests.repetitions import repeated
 from tests.runtime.fleet import LINES, Fleet
 
 from tidegate.testing.broker import KafkaCluster
@@ -91,4 +91,4 @@ def small_pages(ground: KafkaGround) -> Iterator[None]:
 @pytest.fixture
 def kills() -> int:
     """How often a life is ended that is to be ended again and again."""
-    return 100 if os.environ.get("TIDEGATE_SOAK") else 10
+    return repeated(10, soak=100)

@@ -73,7 +73,7 @@ def test_a_folder_with_kafka_is_refused(run: Run) -> None:  # noqa: F811
     assert "[bad-option]" in run("demo", "--kafka", "--folder", "here", code=1).err
 
 
-@pytest.mark.skipif(not os.environ.get("TIDEGATE_SOAK"), reason="takes a minute; run by make soak")
+@pytest.mark.soak(only="takes a minute")
 def test_orders_and_a_gate_on_a_broker_of_its_own(scratch: Path) -> None:
     """The whole demo as a process: the order of a paused customer is kept on Kafka too."""
     ran = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -15,9 +14,7 @@ from tests.kafka.clients import Pair, consume, create, produce
 
 from tidegate.testing.broker import KafkaCluster
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("TIDEGATE_SOAK"), reason="installs and starts other engines; run by make soak"
-)
+pytestmark = pytest.mark.soak(only="installs and starts other engines")
 RECORDS: list[Pair] = [(b"key-%d" % (n % 7), b"v" * 100) for n in range(700)]
 PEERS: dict[str, Peer] = {
     "streams-default": KafkaStreams("default"),

@@ -28,6 +28,7 @@ from tests.log.history import (
     files_of,
     put,
 )
+from tests.repetitions import repeated
 
 from tidegate.log.sqlite import upkeep
 from tidegate.log.sqlite.log import SqliteLog
@@ -155,7 +156,8 @@ def test_every_image_at_a_sync_holds_what_was_acknowledged_and_no_part_of_anythi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40 if os.environ.get("TIDEGATE_SOAK") else 2))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(repeated(2, soak=40)))
 def test_every_image_between_syncs_holds_what_was_acknowledged_and_no_part_of_anything(
     recording: Recording, tmp_path: Path, seed: int
 ) -> None:

@@ -27,6 +27,7 @@ from tests.log.history import (
     put,
     read_all,
 )
+from tests.repetitions import repeated
 
 from tidegate.errors import LogError
 from tidegate.log.reads import fold
@@ -167,7 +168,8 @@ def test_a_flipped_byte_in_any_table_is_an_error_or_does_not_matter(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(50 if os.environ.get("TIDEGATE_SOAK") else 1))
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(repeated(1, soak=50)))
 def test_a_flipped_byte_anywhere_is_an_error_or_does_not_matter(
     whole: bytes, tmp_path: Path, vfs: FaultyVfs, seed: int
 ) -> None:

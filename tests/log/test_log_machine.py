@@ -7,7 +7,6 @@ of a protocol (another writer, a purge, a crash) comes in at its fault points.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -349,7 +348,7 @@ def test_any_history_of_calls_leaves_the_log_as_the_oracle_says(machine: type[Lo
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("TIDEGATE_SOAK"), reason="takes many minutes; run by make soak")
+@pytest.mark.soak(only="takes many minutes")
 @pytest.mark.parametrize("machine", [InMemory, OnDisk])
 def test_far_more_and_longer_histories_do_so_too(machine: type[LogMachine]) -> None:
     run(machine, examples=1000, steps=80)

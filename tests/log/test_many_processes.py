@@ -24,6 +24,7 @@ import pytest
 from tests.log.anatomy import check_batches, check_tiles, stored
 from tests.log.reader_process import checksum, transaction_of
 from tests.log.workload import EVERYWHERE, FENCED, TOPICS, WRITERS, plan_of, row_of, sort_key
+from tests.repetitions import repeated
 from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.log.reads import read_to_end
@@ -32,7 +33,7 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.types import Offset, TopicPartition
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or (60 if os.environ.get("TIDEGATE_SOAK") else 20))
+SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or repeated(20, soak=60))
 READERS = ["r0", "r1", "r2", "r3"]
 SECONDS_PER_ZOMBIE = 3
 
@@ -289,6 +290,7 @@ def check_reader(lines: list[str], contents: Contents, seen: dict[tuple[str, str
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_nothing_is_lost_repeated_or_torn_when_processes_are_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from multiprocessing import get_context
 
 import pytest
+from tests.repetitions import repeated
 from tests.simulator import STEPS, Trace, Violation, simulate, simulate_all
 from tests.simulator.faults import COMPACT_POINTS, MODES, POINTS
 from tests.simulator.run import actions
@@ -17,8 +18,7 @@ from tests.simulator.seeded_bugs import SEEDED
 from tests.simulator.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
 
 FEW = 40
-SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
-MANY, STEPS_EACH = (50_000, 2 * STEPS) if SOAK else (1_500, STEPS)
+MANY, STEPS_EACH = repeated(1_500, soak=50_000), repeated(STEPS, soak=2 * STEPS)
 BUGS = SEEDED | SEEDED_IN_THE_RUNTIME
 PIECE = 50
 REASONS = (
@@ -43,6 +43,7 @@ def test_some_seeds_hold_every_invariant() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_many_seeds_hold_every_invariant_and_reach_every_point_mode_and_action() -> None:
     trace = in_processes(range(MANY))
     assert [point for point in POINTS + COMPACT_POINTS if not trace.reached[point]] == []

@@ -6,7 +6,6 @@ are those of `tidegate.spark.write` and `tidegate.spark.marks`.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.repetitions import SOAK
 from tests.waiting import HANG_SECONDS
 
 from tidegate import LogError, TableTopic, Topic, connect
@@ -34,7 +34,6 @@ from tidegate.spark.topic_source import shipped
 from tidegate.spark.write import _write_micro_batch, _write_task
 from tidegate.types import TopicPartition
 
-SOAK = os.environ.get("TIDEGATE_SOAK") == "1"
 POINTS = [f"frames.{number}" for number in range(1, 8)]
 NOW = 1_700_000_000_000
 ROWS = pa.RecordBatch.from_pydict({"key": ["a", "b"], "value": ["one", "two"]})
@@ -212,6 +211,7 @@ def test_the_end_of_a_call_takes_away_what_a_killed_driver_left(embedded: Call) 
     assert sorted(rows) == [b'{"owner":"at-work","number":0,"kind":"call"}', b'{"owner":"query","number":0}']
 
 
+@pytest.mark.soak
 def test_no_transaction_is_open_while_spark_computes(call: Call) -> None:
     """Else Kafka ends it after 10 s, and each attempt after the first as well."""
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.repetitions import repeated
 from tests.spark.test_cluster import Command
 from tests.spark.test_on_kafka import (  # noqa: F401 - fixtures
     PARTITIONS,
@@ -37,7 +38,6 @@ from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition
 
-SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
 AWAY_SECONDS = 180.0
 
 
@@ -120,6 +120,7 @@ def ends_right(outside: Outside, feeder: Feeder) -> None:  # noqa: F811
     assert outside.counts == feeder.sent
 
 
+@pytest.mark.soak
 def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     start: Start,
     outside: Outside,  # noqa: F811
@@ -132,7 +133,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
         run = start(f"{prefix}:app")
         wait_for(lambda: run.state is State.RUNNING)
         goes_on(outside)
-        for _ in range(5 if SOAK else 1):
+        for _ in range(repeated(1, soak=5)):
             asleep = [landing.pid for landing in run.view.landings.values()]
             time.sleep(rng.uniform(0.0, 0.3))
             for pid in asleep:
@@ -154,7 +155,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     ends_right(outside, feeder)
 
 
-@pytest.mark.skipif(not SOAK, reason="starts Spark many times; run by make soak")
+@pytest.mark.soak(only="starts Spark four times")
 def test_a_driver_that_is_killed_is_followed_by_another(
     config: Config,  # noqa: F811
     outside: Outside,  # noqa: F811
@@ -182,7 +183,7 @@ def test_a_driver_that_is_killed_is_followed_by_another(
     ends_right(outside, feeder)
 
 
-@pytest.mark.skipif(not SOAK, reason="takes three minutes; run by make soak")
+@pytest.mark.soak(only="takes three minutes")
 def test_a_broker_that_is_away_for_minutes_is_waited_for(
     start: Start,
     outside: Outside,  # noqa: F811

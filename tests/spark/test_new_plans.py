@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
@@ -63,7 +62,7 @@ def says(run: Command, what: str) -> bool:
     return bool(run.said) and what in run.said[-1]
 
 
-@pytest.mark.skipif(not os.environ.get("TIDEGATE_SOAK"), reason="takes a minute and a half; run by make soak")
+@pytest.mark.soak(only="takes a minute and a half")
 def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_back(
     tmp_path: Path, cluster: Cluster
 ) -> None:

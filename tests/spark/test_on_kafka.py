@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
+from tests.repetitions import repeated
 from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import TableTopic, Topic
@@ -33,8 +34,7 @@ from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition as Partition
 
 Start = Callable[..., Running]
-SOAK = os.environ.get("TIDEGATE_SOAK") == "1"
-RECORDS, KILLS = (100_000, 10) if SOAK else (20_000, 3)
+RECORDS, KILLS = repeated(20_000, soak=100_000), repeated(3, soak=10)
 WORDS, PARTITIONS = 50, 4
 APP = '''
 """Counts words behind an internal topic, under names of one test's own."""
@@ -113,6 +113,7 @@ def landed_again(run: Running, before: Landing) -> bool:
     return now is not None and now.attempt > before.attempt
 
 
+@pytest.mark.soak
 def test_a_consumer_outside_sees_the_effect_of_every_record_once_and_in_order_while_slots_are_killed(
     start: Start, log: Connection, outside: Outside, prefix: str
 ) -> None:

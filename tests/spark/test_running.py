@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.repetitions import repeated
 from tests.spark.processes import python_workers
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -35,8 +36,7 @@ from tidegate.spark.running import Running
 from tidegate.testing import Driver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SOAK = bool(os.environ.get("TIDEGATE_SOAK"))
-CYCLES = 50
+CYCLES = repeated(15, soak=50)
 SPARE = {"files": 2, "threads": 2, "workers": 1, "folders": 0}
 SETTLE_SECONDS = 20.0
 """For what is about to end. Idle Python workers live for a minute."""
@@ -106,10 +106,11 @@ def totals(module: Any, sent: list[tuple[str, Any]]) -> dict[str, Any]:
     return {key: module.Totals(len(all_of), sum(all_of)) for key, all_of in cents.items()}
 
 
+@pytest.mark.soak
 def test_killed_slots_lose_nothing_and_repeat_nothing(start: Start, config: Config, log: Connection) -> None:
     """I1, I2, I4: watched by a reader outside while it runs: counts of a word rise one by one."""
     module = importlib.import_module("wordcount")
-    kills, rng = (50, random.Random(5)) if SOAK else (5, random.Random(5))
+    kills, rng = repeated(5, soak=50), random.Random(5)
     kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
     log.log.create(TopicSpec(module.COUNTS.name, 4, kept))  # one that was left out must show
     log.send(module.LINES, "first", "the first")
@@ -166,6 +167,7 @@ def test_a_stop_is_committed_and_gone_within_ten_seconds(start: Start, log: Conn
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidegate-slot")]
 
 
+@pytest.mark.soak
 def test_starts_and_stops_leak_nothing(
     start: Start, log: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

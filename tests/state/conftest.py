@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.repetitions import repeated
 from tests.state.bench import Bench
 from tests.state.ground import Ground, InMemory
 
@@ -47,4 +47,4 @@ def small_pages(ground: Ground) -> Iterator[None]:
 @pytest.fixture
 def kills() -> int:
     """How often a life is ended that is to be ended again and again."""
-    return 200 if os.environ.get("TIDEGATE_SOAK") else 20
+    return repeated(20, soak=200)
