@@ -148,6 +148,7 @@ def test_the_folder_has_the_example_and_its_settings(tmp_path: Path, monkeypatch
 def test_the_packaged_example_is_taken_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "lib" / "site" / "tidegate"
     (package / "examples").mkdir(parents=True)
+    # An installed package, as far as the search for the example goes.
     monkeypatch.setattr(tidegate, "__file__", str(package / "__init__.py"))
     with pytest.raises(TidegateError, match="neither in the package nor beside it"):
         demo_folder.example()

@@ -65,6 +65,8 @@ ENDLESS = {
     "serve": ("tidegate.server.serve.serve",),
     "doctor": ("tidegate.cli.doctor._java",),
 }
+"""What is replaced by nothing: with good arguments these start Spark, a server or Java, or end only by a
+signal. That they work is shown by tests of their own; here each would run hundreds of times."""
 
 
 def commands() -> Iterator[tuple[str, Any]]:

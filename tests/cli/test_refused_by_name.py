@@ -33,6 +33,7 @@ def test_a_port_that_is_taken_is_told_before_anything_else(run: Run) -> None:
 
 
 def test_a_package_without_its_example_cannot_show_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A package that was built without its example is not installed here.
     monkeypatch.setattr(tidegate, "__file__", str(Path("nowhere/src/tidegate/__init__.py").absolute()))
     told = run("demo", "--folder", "here", code=1)
     assert "[no-example]" in told.err

@@ -206,6 +206,7 @@ def test_beside_a_running_app_the_task_that_holds_the_folder_rebuilds_it(fleet: 
 def test_a_holder_that_does_not_answer_is_named_and_left_alone(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A time-out that the test waits for.
     monkeypatch.setattr("tidegate.cli.state_check.ASKED_SECONDS", 0.3)
     where = folders(fleet)
     damage_row(where[1], "counts", words_of(1)[0])

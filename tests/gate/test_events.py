@@ -184,6 +184,7 @@ def test_the_dirty_set_is_there_after_a_restore_without_reading_the_buffers(
         driver.move()
         read: list[str] = []
         for name in ("get", "get_many", "scan"):
+            # How much of a store is read shows in no result, only in the time of a restore.
             monkeypatch.setattr(LmdbStore, name, _noted(getattr(LmdbStore, name), read))
         driver.run()
         [step] = [gate.step for task in driver._tasks() for gate in task.gates.all]

@@ -36,7 +36,7 @@ def test_what_is_committed_is_not_kept_to_be_taken_back() -> None:
 def test_ends_of_pauses_that_were_replaced_are_not_kept(
     gate_wide: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "SPARE", 10)
+    monkeypatch.setattr(step, "SPARE", 10)  # sixty pauses exceed it
     with Driver(gated(), partitions=1) as driver:
         gate = driver.gate("door")
         now = driver.clock.now()
@@ -61,7 +61,7 @@ def test_ends_of_pauses_that_were_replaced_are_not_kept(
 
 
 def test_the_end_of_a_pause_whose_replacement_is_taken_back_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step, "SPARE", -10)
+    monkeypatch.setattr(step, "SPARE", -10)  # every chance to forget is taken
     with Driver(gated(), partitions=1) as driver:
         gate = driver.gate("door")
         now = driver.clock.now()

@@ -91,7 +91,7 @@ def test_rows_of_a_table_are_the_newest(on_kafka: Run, prefix: str) -> None:
 def test_status_counts_dead_letters_and_not_the_marks_of_transactions(
     on_kafka: Run, kafka: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slot_status, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(slot_status, "SILENT_SECONDS", 60.0)  # however slow this machine is
     app = App(f"{prefix}copies")
     app.stream(Topic(f"{prefix}in", str)).to(Topic(f"{prefix}out", str))
     clock = SystemClock()

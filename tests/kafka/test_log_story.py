@@ -46,8 +46,8 @@ class OnBroker:
 
 
 def test_every_order_is_counted_once_and_in_order(open_own: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_story, "TRANSACTIONS", 4)
-    monkeypatch.setattr(log_story, "PATIENCE_SECONDS", 120.0)
+    monkeypatch.setattr(log_story, "TRANSACTIONS", 4)  # the same story, shorter
+    monkeypatch.setattr(log_story, "PATIENCE_SECONDS", 120.0)  # however slow the broker is
     figures = log_story.run(OnBroker(open_own))
     assert (figures.orders, figures.aborted) == (3500, 500)
     assert "was fenced by a newer one" in figures.fenced

@@ -193,6 +193,7 @@ def test_a_new_file_is_synced_as_a_whole_before_it_gets_its_name(
         linked.append(disk.image(_LosesAll())[draft.name])
         link(draft, path)
 
+    # What is on disk at the instant at which the file gets its name.
     monkeypatch.setattr(os, "link", look_and_link)
     SqliteLog(tmp_path / NAME, upkeep=False, vfs=vfs.name).close()
     assert linked == [(tmp_path / NAME).read_bytes()]

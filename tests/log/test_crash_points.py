@@ -99,7 +99,7 @@ def vfs() -> Iterator[FaultyVfs]:
 def test_a_commit_that_breaks_off_leaves_nothing_before_its_last_step_and_all_behind_it(
     base: Path, tmp_path: Path, vfs: FaultyVfs, monkeypatch: pytest.MonkeyPatch, point: str, arrival: int
 ) -> None:
-    monkeypatch.setattr(log_append, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(log_append, "PIECE_BYTES", 20_000)  # so that little data is many pieces
     path = tmp_path / "log.db"
     shutil.copy(base, path)
     crash = CrashAt(point, arrival, raise_crash)

@@ -122,7 +122,7 @@ def test_a_commit_that_finds_the_disk_full_leaves_nothing_and_the_log_goes_on(
 def test_a_spill_that_finds_the_disk_full_leaves_nothing_and_the_log_goes_on(
     base: Path, tmp_path: Path, vfs: FaultyVfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_append, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(log_append, "PIECE_BYTES", 20_000)  # so that little data is many pieces
     at = 0
     for at, log in logs(base, tmp_path, vfs, spill_bytes=50_000):
         writer = log.writer("writer")

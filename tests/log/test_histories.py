@@ -86,6 +86,7 @@ def test_a_compaction_ends_though_a_purge_takes_everything(pair: Pair, clock: Ma
             pair.purge(1, TABLE, 1.0)
         return load_partition(connection, partition_id)
 
+    # No numbered step of the compaction lies between two of its pages.
     with mock.patch.object(compact, "load_partition", load_after_a_purge):
         pair.compact_in_trouble("table")
     assert next(pages) > 3
@@ -178,6 +179,7 @@ def test_a_log_opens_while_its_last_process_leaves(tmp_path: Path) -> None:
         with_wal.close()
         return really(path, vfs)
 
+    # Another process would have to end between two system calls.
     with mock.patch.object(file_check, "_opened", after_it_left):
         opened = SqliteLog(path, upkeep=False)
     reader = opened.reader({EVENTS: Offset(0)})

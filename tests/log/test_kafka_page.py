@@ -47,6 +47,7 @@ def test_the_page_has_settings() -> None:
 def test_every_setting_of_the_page_is_known(
     block: str, tmp_path: Path, secrets: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # There are no such brokers: how long a client looks for them is not what is tested.
     monkeypatch.setattr("tidegate.log.kafka.clients.CONNECT_SECONDS", 0.01)
     place = LogLocation.of(as_config(block, tmp_path))
     assert kafka_servers(place.url)

@@ -87,6 +87,7 @@ class LogMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._stack = ExitStack()
+        # Small pages and pieces: a short history passes their borders, too.
         for module, name, value in SMALL:
             self._stack.enter_context(mock.patch.object(module, name, value))
         memory = Path("/dev/shm")  # noqa: S108 - a file system like any other, only faster

@@ -34,7 +34,7 @@ class InFile:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_story, "TRANSACTIONS", 4)
+    monkeypatch.setattr(log_story, "TRANSACTIONS", 4)  # the same story, shorter
 
 
 def test_every_order_is_counted_once_and_in_order(tmp_path: Path) -> None:
@@ -59,6 +59,7 @@ def twice(orders: Iterable[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("fault", ["doubled", "lost", "wrong-total", "no-fence"])
 def test_the_story_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None, fault: str) -> None:
+    # Faults of the log, made where the story calls it: the story's own checks are what is tested.
     append, write_totals = log_story._append, log_story._write_totals
     if fault == "doubled":
         monkeypatch.setattr(log_story, "_append", lambda writer, orders: append(writer, twice(orders)))

@@ -112,6 +112,7 @@ def test_a_slow_reader_is_not_taken_for_an_end_that_does_not_come(
     log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spans = fill(log, "t", [[1, 2], [3]])
+    # The only clock of a read that nobody passes in: a real minute is too long for a test.
     monkeypatch.setattr(reads, "time", Hasty())
     assert len(read(log, spans)) == 3
 

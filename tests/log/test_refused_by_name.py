@@ -18,7 +18,7 @@ from tidegate.connect import typed_records as sending
 from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log.reads import read_between, read_to_end
 from tidegate.log.records import Row, to_batch
-from tidegate.log.sqlite import database, upkeep
+from tidegate.log.sqlite import upkeep
 from tidegate.log.sqlite.error_mapping import translated_errors
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.upkeep_lock import UpkeepLock
@@ -48,6 +48,7 @@ def test_an_old_sqlite_is_refused_before_the_file_is_touched(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Versions before 3.51.3 can lose what several writers wrote."""
+    # The version of a library that is not installed.
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
     with pytest.raises(LogError, match=r"3\.51\.2") as told:
         SqliteLog(file)
@@ -57,14 +58,11 @@ def test_an_old_sqlite_is_refused_before_the_file_is_touched(
     SqliteLog(file).close()
 
 
-def test_a_log_that_somebody_keeps_locked_is_busy_and_asked_again(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_another_process_keeps_locked_is_busy_and_works_again_later(file: Path) -> None:
     with closing(SqliteLog(file, upkeep=False)) as made:
         made.create(TopicSpec("t", 1))
-    monkeypatch.setattr(database.Database.__init__, "__kwdefaults__", _patient_for(0.05))
     other = apsw.Connection(str(file))
-    with closing(other), closing(SqliteLog(file, upkeep=False)) as log:
+    with closing(other), closing(SqliteLog(file, upkeep=False, busy_seconds=0.05)) as log:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LogError) as told:
             log.append(AT, to_batch([Row(b"k", b"v", 0)]))
@@ -72,10 +70,6 @@ def test_a_log_that_somebody_keeps_locked_is_busy_and_asked_again(
         other.execute("ROLLBACK")
         log.append(AT, to_batch([Row(b"k", b"v", 0)]))
         assert log.ends([AT]) == {AT: 1}
-
-
-def _patient_for(seconds: float) -> dict[str, object]:
-    return {**(database.Database.__init__.__kwdefaults__ or {}), "busy_seconds": seconds}
 
 
 def test_whatever_else_sqlite_says_has_a_code_too() -> None:
@@ -117,7 +111,7 @@ def test_a_log_is_not_used_by_a_child_that_was_forked(file: Path) -> None:
 def test_who_compacts_waits_for_another_round_of_upkeep_and_not_for_ever(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(upkeep, "LOCK_SECONDS", 0.1)  # a time-out that the test waits for
     other = UpkeepLock(file.with_name("log.db-upkeep"))
     with closing(SqliteLog(file, upkeep=False)) as log:
         log.create(TopicSpec("t", 1, {"cleanup.policy": "compact"}))
@@ -147,7 +141,7 @@ def test_an_end_that_an_open_transaction_hides_is_not_reached() -> None:
 
 
 def test_one_call_sends_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "MAX_CALL_BYTES", 1000)
+    monkeypatch.setattr(sending, "MAX_CALL_BYTES", 1000)  # so that a call reaches it
     with connect(f"sqlite:///{tmp_path}/log.db") as log:
         topic = Topic("t", bytes)
         log.send(topic, "k", bytes(300), bytes(300))

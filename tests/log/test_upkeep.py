@@ -96,7 +96,7 @@ def test_others_do_the_rounds_while_one_is_stopped_between_them(
 ) -> None:
     path = folder / "log.db"
     opened(path).close()
-    monkeypatch.setattr(upkeep, "ROUND_SECONDS", 0.3)
+    monkeypatch.setattr(upkeep, "ROUND_SECONDS", 0.3)  # a minute otherwise
     with process(path, "log.upkeep.2") as other, closing(SqliteLog(path)) as log:
         other.send_signal(signal.SIGSTOP)
         log.append(EVENTS, to_batch([some(10)]))

@@ -241,7 +241,7 @@ def test_dead_letters_are_counted_in_their_topic_up_to_a_limit(
     assert (counts.of("gated").records, counts.of("gated").topic) == (0, "gated-dead-letters")
     log.append(TopicPartition("gated-dead-letters", 0), to_batch([Row(b"k", b"v", 1)] * 3))
     assert (counts.of("gated").records, counts.of("gated").at_least) == (3, False)
-    monkeypatch.setattr(app_report, "MOST_DEAD_LETTERS", 4)
+    monkeypatch.setattr(app_report, "MOST_DEAD_LETTERS", 4)  # so that seven records pass it
     log.append(TopicPartition("gated-dead-letters", 0), to_batch([Row(b"k", b"v", 1)] * 3))
     assert (counts.of("gated").records, counts.of("gated").at_least) == (4, True)
     assert counts.of("nobody").records == 0

@@ -105,7 +105,7 @@ def test_a_body_of_10_mb_is_refused(client: Client) -> None:
 
 
 def test_a_slow_body_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "SECONDS", 0.3)
+    monkeypatch.setattr(bodies, "SECONDS", 0.3)  # a time-out that the test waits for
 
     def slow() -> Iterator[bytes]:
         yield b"{"

@@ -146,7 +146,7 @@ def test_bytes_that_are_not_what_was_said_are_told_as_they_are(client: Client, l
 
 
 def test_a_quiet_stream_says_that_it_is_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(live, "QUIET_SECONDS", 0.2)  # how often a quiet stream writes
     with client.stream("GET", "/live?topic=events") as answer:
         lines = itertools.islice((line for line in answer.iter_lines() if line), 3)
         assert list(lines) == ["retry: 1000", ": still here", ": still here"]

@@ -40,6 +40,7 @@ def faulty(
     def opened(*_: Any, **__: Any) -> SqliteLog:
         return SqliteLog(config.folder / "log.db", upkeep=False, vfs=vfs.name)
 
+    # A URL cannot name a disk that fails.
     monkeypatch.setattr(serving, "open_log", opened)
     return serve()
 

@@ -77,7 +77,7 @@ def test_a_partition_that_is_not_there_is_refused_at_once(held: Replicas) -> Non
 def test_the_map_grows_while_others_look(
     held: Replicas, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica, "FIRST_MAP_BYTES", 1 << 20)
+    monkeypatch.setattr(replica, "FIRST_MAP_BYTES", 1 << 20)  # so that 4 MB make it grow
     ended = threading.Event()
 
     def look() -> None:
@@ -97,7 +97,7 @@ def test_a_record_that_no_store_wrote_stops_it_with_an_error(
     log: SqliteLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not built again and again, and nothing is left on the disk."""
-    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)
+    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)  # a second otherwise
     log.create(TopicSpec("windows", 1, {"cleanup.policy": "compact"}))
     good, bad = Row(b"ada" + bytes(12), b"1", 1), Row(b"short", b"1", 1)
     log.append(TopicPartition("windows", 0), to_batch([good]))
@@ -119,7 +119,7 @@ def test_a_record_that_no_store_wrote_stops_it_with_an_error(
 def test_a_topic_that_is_gone_is_forgotten_until_it_is_back(
     held: Replicas, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)
+    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)  # a second otherwise
     put(log, ada="1")
     assert rows(held) == {b"ada": b"1"}
     log.delete("table")
@@ -174,7 +174,7 @@ def test_who_waits_is_woken_at_the_end_and_nobody_begins(held: Replicas) -> None
 
 
 def test_only_so_many_may_wait(held: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "_waits", threading.Semaphore(1))
+    monkeypatch.setattr(held, "_waits", threading.Semaphore(1))  # one in place of fifty threads
     found: LiveReplica = held.following("table", KIND)
     with found.snapshot({}, 10):
         pass

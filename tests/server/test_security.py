@@ -316,7 +316,7 @@ def test_no_token_is_ever_told(
 def test_a_token_that_is_removed_ends_its_streams_and_its_tickets(
     guarded: Client, tokens: dict[str, str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.2)
+    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.2)  # how often tokens are looked at
     ticket = guarded.post("/tickets", headers=bearer(tokens["read"])).json()["ticket"]
     with guarded.stream("GET", "/live?topic=events", headers=bearer(tokens["read"])) as answer:
         lines = answer.iter_lines()

@@ -105,7 +105,7 @@ def _count(client: Client) -> int:
 def test_a_position_that_is_never_reached_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidegate.server.routes import stores as routes
 
-    monkeypatch.setattr(routes, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(routes, "WAIT_SECONDS", 0.3)  # a time-out that the test waits for
     told = got(client, "/stores/counted", code=503, at_least="gated-counted-changelog:0=999")["error"]
     assert (told["code"], told["retryable"]) == ("replica-behind", True)
 
@@ -125,7 +125,7 @@ def test_an_app_that_is_made_anew_is_read_anew(
     client: Client, log: SqliteLog, tmp_path: Path, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its changelogs are other topics of the same names."""
-    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.05)
+    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.05)  # a second otherwise
     first = Working(log, tmp_path / "one")
     connection.send(EVENTS, "ada", 1, 2)
     wait_for(lambda: _count(client) == 2)

@@ -68,8 +68,8 @@ def guarded(serve: Serve, log: SqliteLog) -> Client:
 def test_a_new_token_of_the_same_name_keeps_no_stream_and_no_ticket_of_the_old_one_open(
     serve: Serve, log: SqliteLog, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.1)
-    monkeypatch.setattr(live, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.1)  # how often tokens are looked at
+    monkeypatch.setattr(live, "QUIET_SECONDS", 0.1)  # how often a quiet stream writes
     leaked = add_token(file, "alice", Scope.READ)
     client = guarded(serve, log)
     ticket = client.post("/tickets", headers=bearer(leaked)).json()["ticket"]
@@ -166,6 +166,7 @@ def test_a_write_is_on_the_disk_before_it_takes_the_place_of_the_old_file(
         done.append("rename")
         return move(draft, target)
 
+    # Only a power cut shows a missing sync: the order of the system calls stands for it.
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "replace", moved)
     add_token(file, "late", Scope.READ)
@@ -177,7 +178,7 @@ def test_a_file_that_is_held_for_long_is_told_by_name(file: Path, monkeypatch: p
 
     from tidegate.server import tokens
 
-    monkeypatch.setattr(tokens, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(tokens, "LOCK_SECONDS", 0.2)  # a time-out that the test waits for
     add_token(file, "early", Scope.READ)
     with (file.parent / ".tokens.json.lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from tests.waiting import wait_for
 
 from tidegate import App, Topic
 from tidegate.clock import SystemClock
+from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.sqlite.reader import SqliteReader
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
@@ -101,7 +104,7 @@ def test_lag_comes_from_the_log_whatever_a_slot_said_last(
 def test_a_slot_that_is_silent_is_not_running(
     client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots_seen, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(slots_seen, "SILENT_SECONDS", 0.5)  # a time-out that the test waits for
     assert tasks_in(client, "silent") == 4, "a plan alone is no slot that runs"
     publish(
         log,
@@ -201,7 +204,7 @@ def test_topics_are_read_once_however_often_is_asked(
         return opened(self, positions)
 
     publish(log, *(numbers(0) for _ in range(300)))
-    monkeypatch.setattr(SqliteLog, "reader", reader)
+    monkeypatch.setattr(SqliteLog, "reader", reader)  # the server opens its log by its URL
     for number in range(5):
         publish(log, numbers(0, records=number))
         assert metrics(client)['tidegate_records_total{app="gated",slot="0"}'] == number
@@ -209,30 +212,36 @@ def test_topics_are_read_once_however_often_is_asked(
     assert [read.count(f"gated-{topic}") for topic in ("status", "positions")] == [1, 1]
 
 
+class NotedReads(SqliteLog):
+    """A log that notes which topics are read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, upkeep=False)
+        self.read: list[str] = []
+
+    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+        self.read.extend(one.topic for one in positions)
+        return super().reader(positions)
+
+
 def test_a_control_topic_is_read_again_when_something_was_written_to_it(
-    log: SqliteLog, claim: Claim, monkeypatch: pytest.MonkeyPatch
+    config: Config, log: SqliteLog, claim: Claim
 ) -> None:
-    read: list[str] = []
-    opened = SqliteLog.reader
-
-    def reader(self: SqliteLog, positions: Mapping[TopicPartition, Offset]) -> Any:
-        read.extend(one.topic for one in positions)
-        return opened(self, positions)
-
-    known = Manifests(log)
-    assert [one.app for one in known.all()] == ["gated"]
-    monkeypatch.setattr(SqliteLog, "reader", reader)
-    for _ in range(3):
+    with closing(NotedReads(config.folder / "log.db")) as noted:
+        known = Manifests(noted)
         assert [one.app for one in known.all()] == ["gated"]
-    assert read == []
-    claim.begin_attempt(0, 2, CLOCK.now())
-    assert [one.app for one in known.all()] == ["gated"]
-    assert set(read) == {"gated-control"}
-    for name in log.names():
-        log.delete(name)
-    assert list(known.all()) == []
-    prepare(gated().build(), log, CLOCK, partitions=2)
-    assert [one.app for one in known.all()] == ["gated"]
+        noted.read.clear()
+        for _ in range(3):
+            assert [one.app for one in known.all()] == ["gated"]
+        assert noted.read == []
+        claim.begin_attempt(0, 2, CLOCK.now())
+        assert [one.app for one in known.all()] == ["gated"]
+        assert set(noted.read) == {"gated-control"}
+        for name in log.names():
+            log.delete(name)
+        assert list(known.all()) == []
+        prepare(gated().build(), log, CLOCK, partitions=2)
+        assert [one.app for one in known.all()] == ["gated"]
 
 
 def test_a_slot_goes_through_its_states() -> None:
@@ -262,7 +271,7 @@ def test_a_slot_goes_through_its_states() -> None:
 def test_a_follower_goes_on_when_its_topics_are_made_again(
     log: SqliteLog, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AppFollower, "retry_seconds", 0.01)
+    monkeypatch.setattr(AppFollower, "retry_seconds", 0.01)  # a second otherwise
     manifest = run.manifest
     with closing(AppFollowers(log, CLOCK)) as held:
         publish(log, numbers(0))
@@ -295,7 +304,7 @@ def prepare_again(log: SqliteLog) -> None:
 def test_a_status_topic_that_comes_later_is_read(
     log: SqliteLog, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)  # how often it looks for the topic
     log.delete("gated-status")
     with closing(AppFollowers(log, CLOCK)) as held:
         assert held.seen(run.manifest).seen.slots == {}

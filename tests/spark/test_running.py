@@ -262,7 +262,7 @@ def test_each_run_in_a_session_has_the_code_that_it_was_started_with(
     folder = config.folder / "apps"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions have the same time
     copied = tidegate.Topic("copied", str, partitions=1)
     for version in ("old", "new", "old"):
         (folder / "edited_app.py").write_text(

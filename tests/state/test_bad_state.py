@@ -163,7 +163,7 @@ def test_a_map_grows_between_transactions() -> None:
 
 
 def test_a_map_has_room_when_every_page_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "FIRST_MAP_BYTES", 1 << 20)
+    monkeypatch.setattr(environment, "FIRST_MAP_BYTES", 1 << 20)  # so that little data fills it
     monkeypatch.setattr(environment, "_SPARE_BYTES", 64 << 10)
     rng = random.Random(7)
     with StoreBench(stores.key_value("counts", bytes, key=bytes)) as bench:

@@ -77,7 +77,7 @@ def test_a_task_that_is_dropped_or_works_for_a_minute_forgets_the_starts(bench: 
     assert (folder / STARTS).stat().st_size == 1
     task.drop()
     assert not (folder / STARTS).exists(), "the process lives, whatever happened to the slot"
-    with mock.patch.object(manager, "CALM_SECONDS", 0.0):
+    with mock.patch.object(manager, "CALM_SECONDS", 0.0):  # a minute otherwise
         task = bench.start(COUNTS, limits=AT_EVERY_COMMIT)
         assert (folder / STARTS).exists()
         task.put(COUNTS, "ada", 1)

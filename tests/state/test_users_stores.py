@@ -170,7 +170,7 @@ def test_a_replay_in_pieces_is_not_taken_for_a_zombie(bench: Bench, folder: Path
         task.put(stock, f"key-{number % 3}", number)
         task.commit()
     task.drop()
-    with mock.patch.object(reader, "PAGE_SPANS", 2):
+    with mock.patch.object(reader, "PAGE_SPANS", 2):  # ten commits in five pages
         again = bench.start(stock, attempt=1)
     assert len([event for event in again.listener.events if event[0] == "batch"]) == 5
     assert again.rows(stock) == {"key-0": 9, "key-1": 7, "key-2": 8} == bench.fold(stock)

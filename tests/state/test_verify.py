@@ -144,6 +144,7 @@ def test_a_marked_folder_is_damaged(tmp_path: Path) -> None:
 
 def test_a_process_that_does_not_start_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a repair would discard sound state."""
+    # The check runs in a process of its own, because damage may kill it.
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(StateError) as error:
         verify_all([tmp_path])

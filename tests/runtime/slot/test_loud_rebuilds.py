@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 from tests.runtime.fleet import COUNTS, LINES, Fleet, wordcount
 from tests.state.damage import damage_metadata, damage_row
@@ -21,12 +22,11 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.coordinator import Coordinator
-from tidegate.runtime.slot import job as slot_job
-from tidegate.runtime.topics.status import Failure, Numbers, Status, Warned, tell
+from tidegate.runtime.topics.status import Failure, Numbers, Status, Warned, decoded
 from tidegate.state.builder import OnGap
 from tidegate.state.environment import DAMAGED, mark_damaged
 from tidegate.state.inspect import find_folders
-from tidegate.types import TopicPartition
+from tidegate.types import Offset, TopicPartition
 
 pytestmark = pytest.mark.slow
 
@@ -125,26 +125,29 @@ def test_damaged_metadata_is_reported_and_a_new_folder_is_not(
     assert "the state's metadata cannot be read" in message
 
 
-def test_a_warning_that_the_log_did_not_take_comes_again(
-    open_fleet: Callable[[Callable[[], App]], Fleet], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fleet = open_fleet(wordcount)
-    counted(fleet)
-    damage_row(folder_of(fleet, "a"), "counts", b"a")
-    refused: list[Status] = []
+class FirstWarningRefused(SqliteLog):
+    """A log that is out of reach when the first warning is appended."""
 
-    def refuse_once(log: SqliteLog, app: str, status: Status, now: int) -> None:
-        if isinstance(status, Warned) and not refused:
-            refused.append(status)
+    refused = 0
+
+    def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
+        values = batch.column("value").to_pylist() if partition.topic == names.status("wordcount") else []
+        if not self.refused and any(isinstance(decoded(value), Warned) for value in values):
+            self.refused += 1
             raise LogError("log-unreachable", "no answer", retryable=True)
-        tell(log, app, status, now)
+        return super().append(partition, batch)
 
-    monkeypatch.setattr(slot_job, "tell", refuse_once)
-    fleet.connection.send(LINES, "k", "a")
-    fleet.catch_up()
-    assert fleet.counts() == RESULT_OF_COUNT
-    assert len(refused) == 1
-    assert len(warned(fleet, "store-rebuilt")) == 1
+
+def test_a_warning_that_the_log_refused_is_published_again(tmp_path: Path) -> None:
+    with closing(FirstWarningRefused(tmp_path / "log.db")) as log:
+        fleet = Fleet(log, tmp_path, wordcount)
+        counted(fleet)
+        damage_row(folder_of(fleet, "a"), "counts", b"a")
+        fleet.connection.send(LINES, "k", "a")
+        fleet.catch_up()
+        assert fleet.counts() == RESULT_OF_COUNT
+        assert log.refused == 1
+        assert len(warned(fleet, "store-rebuilt")) == 1
 
 
 def remembering(on_gap: OnGap) -> Callable[[], App]:

@@ -265,7 +265,7 @@ def test_the_order_does_not_depend_on_how_many_come_at_once(
 
     expected = run()
     assert len(expected) > 12
-    monkeypatch.setattr(task_module, "DUE_AT_ONCE", at_once)
+    monkeypatch.setattr(task_module, "DUE_AT_ONCE", at_once)  # a page of timers that a dozen fill
     assert run() == expected
 
 

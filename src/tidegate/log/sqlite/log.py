@@ -14,7 +14,7 @@ from tidegate.log.checks import check_batch
 from tidegate.log.location import LogLocation
 from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
-from tidegate.log.sqlite.database import Database
+from tidegate.log.sqlite.database import BUSY_SECONDS, Database
 from tidegate.log.sqlite.layout import SPAN_COLUMNS, to_span
 from tidegate.log.sqlite.reader import SqliteReader, decode_span, read_spans
 from tidegate.log.sqlite.retention import purge
@@ -36,12 +36,13 @@ class SqliteLog:
         upkeep: bool = True,
         vfs: str | None = None,
         spill_bytes: int = SPILL_BYTES,
+        busy_seconds: float = BUSY_SECONDS,
     ) -> None:
         self._clock = clock or SystemClock()
         self._vfs = vfs
         self._with_upkeep = upkeep
         self._spill_bytes = spill_bytes
-        self._database = Database(path, vfs=vfs)
+        self._database = Database(path, vfs=vfs, busy_seconds=busy_seconds)
         self._catalog = Catalog(self._database)
         self._upkeep = Upkeep(self._database, self._catalog, self._clock)
         self._staging: SqliteLog | None = None
