@@ -115,7 +115,7 @@ class Bench:
     def open(self) -> Slot:
         [self.slot] = self.run.slots(self.folder / "state", 1)
         while not self.slot.tasks or self.slot.restoring:
-            self.slot.turn()
+            self.slot.step()
         return self.slot
 
     def send(
@@ -132,7 +132,7 @@ class Bench:
         assert self.slot is not None
         began, due = time.monotonic(), time.monotonic() + 0.1
         while True:
-            self.slot.turn(0.002, until=due)
+            self.slot.step(0.002, until=due)
             if time.monotonic() >= due:
                 self.slot.commit()
                 each()
@@ -297,7 +297,7 @@ def pausing(report: Report, folder: Path, *, quick: bool) -> None:
             began = time.monotonic()
             one.gate.commander.pause(key)
             while one.gate.key(key).status is None:
-                slot.turn(0.002)
+                slot.step(0.002)
                 slot.commit()
             found.append((time.monotonic() - began) * 1000)
     report.measured("pause to applied, commits at once: p50", percentile(found, 50), "ms")

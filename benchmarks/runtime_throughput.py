@@ -101,7 +101,7 @@ def slot_alone(turn: Turn, name: str, config: Config) -> None:
         ends = log.ends(ready.sources())
         due = time.monotonic() + interval
         while slot.restoring or taken(slot) < sum(ends.values()):
-            slot.turn(until=due)
+            slot.step(until=due)
             if time.monotonic() >= due:
                 slot.commit()
                 due = time.monotonic() + interval

@@ -226,7 +226,7 @@ def restore_and_watch(turn: Turn, folder: Path, count: int) -> tuple[int, int]:
     turn.wait()
     restore.open()
     peaks = [0, 0]
-    while not restore.turn():
+    while not restore.step():
         half = int(manager.offsets["rows"] >= count // 2)
         peaks[half] = max(peaks[half], resident() - shared())
     turn.finish()

@@ -73,7 +73,7 @@ def ours(
     ready = prepare(app.build(), log, SystemClock(), batches=batches)
     [slot] = ready.slots(folder / name, 1)
     while not slot.tasks:
-        slot.turn()
+        slot.step()
     end = int(log.ends([SOURCE])[SOURCE])
     begun = time.perf_counter()
     due, done = begun + COMMIT_SECONDS, 0
@@ -81,7 +81,7 @@ def ours(
         if time.perf_counter() >= due if commit_every is None else at - done >= commit_every:
             slot.commit()
             due, done = time.perf_counter() + COMMIT_SECONDS, at
-        slot.turn()
+        slot.step()
     slot.close()
     return time.perf_counter() - begun
 

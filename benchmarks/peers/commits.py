@@ -51,5 +51,5 @@ def _commits(bench: Bench, tasks: int, times: int) -> list[float]:
 def _take(slot: Slot, records: int) -> None:
     deadline = time.monotonic() + 60
     while slot.restoring or sum(sum(task.read_from().values()) for task in slot.tasks) < records:
-        slot.turn(0.01)
+        slot.step(0.01)
         assert time.monotonic() < deadline

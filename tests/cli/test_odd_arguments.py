@@ -125,7 +125,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         connection.send(EVENTS, "bob", 3)
         [slot] = run.slots(tmp_path / ".tidegate" / "state", 1)
         for _ in range(20):
-            slot.turn(0.01)
+            slot.step(0.01)
             slot.commit()
         slot.close()
     return tmp_path

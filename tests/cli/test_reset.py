@@ -27,8 +27,8 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.takeover import ask_to_stop, take_over
-from tidegate.runtime.topics.status import Numbers, tell
+from tidegate.runtime.driver.takeover import request_stop, take_over
+from tidegate.runtime.topics.status import Numbers, publish_status
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 
@@ -112,7 +112,7 @@ def test_on_a_terminal_a_reset_asks(fleet: Fleet, tmp_path: Path, choice: str) -
 
 def test_a_reset_is_refused_while_a_run_holds_the_app(run: Run, fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
-        wait_for(lambda: driver.state is State.RUNNING and len(driver.view.numbers) == 2)
+        wait_for(lambda: driver.state is State.RUNNING and len(driver.overview.numbers) == 2)
         error = run("reset", APP, "--yes", "--json", code=1).json["error"]
         assert error["code"] == "app-running"
         assert "is running" in error["message"]
@@ -139,12 +139,12 @@ def test_a_run_that_was_asked_to_stop_holds_the_app_until_its_slots_have_ended(
 ) -> None:
     with closing(take_over(fleet.prepared(), APP, 1, SystemClock())) as claim:
         claim.write_plan({0: []}, {0: ""}, [], {}, 1)
-    ask_to_stop(fleet.log, APP, "user", SystemClock().now())
+    request_stop(fleet.log, APP, "user", SystemClock().now())
     over = threading.Event()
 
     def report() -> None:
         while not over.wait(0.1):
-            tell(fleet.log, APP, Numbers(1, 0, 1, 0, 0.0, 0, 0, 1, 0), SystemClock().now())
+            publish_status(fleet.log, APP, Numbers(1, 0, 1, 0, 0.0, 0, 0, 1, 0), SystemClock().now())
 
     slot = threading.Thread(target=report)
     slot.start()

@@ -24,7 +24,7 @@ from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.driver.takeover import ask_to_stop, take_over
+from tidegate.runtime.driver.takeover import request_stop, take_over
 from tidegate.runtime.topics.control import Cause
 from tidegate.runtime.topics.status import Failure
 from tidegate.server import app_report, slot_status
@@ -97,7 +97,7 @@ def test_an_app_that_was_killed_is_silent_and_the_remark_says_what_to_do(run: Ru
 
 
 def test_an_app_that_failed_shows_its_cause(run: Run, log: SqliteLog) -> None:
-    ask_to_stop(
+    request_stop(
         log, "gated", "driver", CLOCK.now(), 1, failure=Cause("user-code", "ValueError: no", "mend it")
     )
     shown = words(run("status", "gated").out)

@@ -20,7 +20,7 @@ from tidegate.runtime.driver.prepare import prepare
 def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gate and what is behind it run in two slots: the second takes all there is between two commits of
     the first."""
-    monkeypatch.setattr(caught_up, "LOOK_SECONDS", 0.0)  # look at each call
+    monkeypatch.setattr(caught_up, "CHECK_SECONDS", 0.0)  # look at each call
     with closing(SqliteLog(tmp_path / "log.db")) as log:
         run = prepare(gated(drain_chunk=1).build(), log, SystemClock(), partitions=1)
         connection = Connection(log, owned=False)
@@ -33,7 +33,7 @@ def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytes
         def round_of_commits() -> None:
             for slot in (*slots, *slots):
                 for _ in range(3):
-                    slot.turn(0.01)
+                    slot.step(0.01)
                 slot.commit()
 
         GateQuery(log, run.manifest, "door", SystemClock()).commander.pause(b"ada")

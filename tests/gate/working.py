@@ -27,7 +27,7 @@ class Working:
     def _work(self) -> None:
         [slot] = self._run.slots(self._folder / "state", 1)
         while not self._ended.is_set():
-            slot.turn(0.02)
+            slot.step(0.02)
             slot.commit()
         slot.close()
 

@@ -49,7 +49,7 @@ def test_partitions_added_while_the_app_runs_are_read_under_a_new_plan(
         write_to(open_own, 3, 4)
         write_to(open_own, 4, 3)
         wait_for(lambda: fleet.counts() == {**expected(30), "new": 7}, every=0.2)
-        assert "partitions-added" in {warned.code for warned in driver.view.warnings}
+        assert "partitions-added" in {warned.code for warned in driver.overview.warnings}
     manifest = find_manifest(fleet.log, APP)
     assert manifest is not None
     assert (manifest.sources, manifest.internal_partitions) == ({LINES.name: 5}, {"by-word": 3})

@@ -155,5 +155,5 @@ def test_a_record_that_only_the_broker_refuses_meets_its_policy_alone(
             for value in values(read_all(log, TopicPartition(letters.topic, number)))
         ]
         assert found == [b"7", b"300"]
-        wait_for(lambda: "bad-timestamp" in [warning.code for warning in driver.view.warnings])
-        assert not driver.view.failures, "the slot's job went on"
+        wait_for(lambda: "bad-timestamp" in [warning.code for warning in driver.overview.warnings])
+        assert not driver.overview.failures, "the slot's job went on"

@@ -58,14 +58,14 @@ def test_a_broker_that_is_gone_for_longer_than_a_transaction_lasts_is_waited_for
             goes_on(fleet)
             cluster.brokers[0].kill()
             gone = time.monotonic()
-            wait_for(lambda: driver.view.log_trouble is not None)
+            wait_for(lambda: driver.overview.log_trouble is not None)
             time.sleep(max(0.0, gone + 1.3 * TRANSACTION_MS / 1000 - time.monotonic()))
             assert driver.state is State.RUNNING
             cluster.brokers[0].start()
             goes_on(fleet)
         wait_for(lambda: is_right(fleet), every=0.4)
-        assert driver.view.log_trouble is None
-        assert not driver.view.failures, "to wait is no failure"
+        assert driver.overview.log_trouble is None
+        assert not driver.overview.failures, "to wait is no failure"
         assert rises_by_one(fleet)
 
 

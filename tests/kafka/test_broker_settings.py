@@ -35,7 +35,7 @@ from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.coordinator import State
 from tidegate.runtime.driver.takeover import take_over
-from tidegate.runtime.slot.job import Chores
+from tidegate.runtime.slot.job import SlotIntervals
 from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.conformance.bench import read_all, row, values
@@ -346,17 +346,17 @@ class TestNoRightToDelete:
             fleet.connection = Connection(theirs, partitions=3, clock=SystemClock(), owned=False)
             fleet.connection.send(LINES, "warm", "up")
             driver, launcher = fleet.driver(slots=1)
-            launcher.chores = Chores(beat_seconds=0.1, purge_seconds=0.2)
+            launcher.intervals = SlotIntervals(report_seconds=0.1, purge_seconds=0.2)
             with fleet.during(driver):
                 send(fleet, 0, 20)
                 wait_for(lambda: fleet.counts() == expected(20))
-                wait_for(lambda: bool(driver.view.warnings))
+                wait_for(lambda: bool(driver.overview.warnings))
                 send(fleet, 20, 20)
                 wait_for(lambda: fleet.counts() == expected(40))
                 assert driver.state is State.RUNNING
             assert driver.error is None
-            assert not driver.view.failures
-            about = [warned for warned in driver.view.warnings if INTERNAL in warned.message]
+            assert not driver.overview.failures
+            about = [warned for warned in driver.overview.warnings if INTERNAL in warned.message]
             assert [warned.code for warned in about] == ["not-allowed"]
             assert not theirs.describe(INTERNAL).history_cut
             for name in theirs.names():

@@ -17,7 +17,7 @@ from tidegate.log.open import open_log
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import take_over
-from tidegate.runtime.topics.status import Numbers, tell
+from tidegate.runtime.topics.status import Numbers, publish_status
 from tidegate.server import slot_status
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition
@@ -104,7 +104,7 @@ def test_status_counts_dead_letters_and_not_the_marks_of_transactions(
             for _ in range(2):
                 writer.append(TopicPartition(f"{app.id}-dead-letters", 0), to_batch([Row(b"k", b"v", 1)]))
                 writer.commit()
-        tell(log, app.id, Numbers(1, 0, clock.now(), 2, 1.0, 0, 2, 1, 0), clock.now())
+        publish_status(log, app.id, Numbers(1, 0, clock.now(), 2, 1.0, 0, 2, 1, 0), clock.now())
         found = on_kafka("status", app.id, "--json").json
         assert (found["state"], found["lag"], found["tasks_running"]) == ("running", 0, 1)
         assert found["dead_letters"]["records"] == 2

@@ -71,7 +71,7 @@ def test_a_service_that_only_knows_kafka_pauses_and_resumes(
     log = open_own()
     fleet = Fleet(log, tmp_path, gated)
     with fleet.running(2) as (driver, _):
-        wait_for(lambda: driver.view.plans == 1)
+        wait_for(lambda: driver.overview.plans == 1)
         manifest = find_manifest(log, "gated")
         assert manifest is not None
 

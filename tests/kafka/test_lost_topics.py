@@ -56,7 +56,7 @@ def test_an_app_starts_neither_beside_a_kafka_streams_app_of_its_id_nor_after_it
 def test_a_foreign_control_topic_that_hides_its_records_does_not_keep_an_app_from_its_first_start(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apps, "OTHERS_SECONDS", 0.5)  # a time-out that the test waits for
+    monkeypatch.setattr(apps, "FOREIGN_TOPIC_SECONDS", 0.5)  # a time-out that the test waits for
     fleet.log.create(TopicSpec("remote-control", 1, {"cleanup.policy": "compact"}))
     partition = TopicPartition("remote-control", 0)
     with closing(fleet.log.writer("foreign")) as foreign:

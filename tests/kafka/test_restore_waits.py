@@ -40,8 +40,8 @@ def test_a_restore_waits_for_a_committed_end_that_is_short_of_the_position(bench
         at = bench.position()
         moved = bench.open(COUNTS, host="b", at=at)
         while moved.listener.restored("counts") < 4:
-            assert not moved.restore.turn()
-        assert not any(moved.restore.turn() for _ in range(20)), "what is hidden is waited for"
+            assert not moved.restore.step()
+        assert not any(moved.restore.step() for _ in range(20)), "what is hidden is waited for"
         assert moved.restore.waiting_for == {changelog: at.changelogs["counts"]}
         foreign.abort()
         moved.restore.run()

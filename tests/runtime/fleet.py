@@ -24,7 +24,7 @@ from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Pa
 from tidegate.runtime.driver.prepare import attach, prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.output.time_only import is_time_only
-from tidegate.runtime.slot.job import Chores, SlotJob
+from tidegate.runtime.slot.job import SlotIntervals, SlotJob
 from tidegate.runtime.slot.stage import Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.topics.control import ROLE
 from tidegate.runtime.topics.slot_order import SlotOrder
@@ -88,7 +88,7 @@ class Threads:
         self.cancelled: dict[int, threading.Event] = {}
         self.rooms = 2
         self.asked_for_room = 0
-        self.chores = Chores(beat_seconds=0.1)
+        self.intervals = SlotIntervals(report_seconds=0.1)
         self.stage_runs: list[tuple[int, StageOrder]] = []
 
     def launch(self, order: SlotOrder) -> None:
@@ -97,7 +97,7 @@ class Threads:
         self.before(order)
         clock = SystemClock()
         run = attach(self._app().build(), self._log, clock)
-        for _ in SlotJob(order, run, self._log, clock, self.chores).run():
+        for _ in SlotJob(order, run, self._log, clock, self.intervals).run():
             if cancelled.is_set():
                 raise InterruptedError("cancelled")
 

@@ -38,7 +38,7 @@ def count(log: Log, folder: Path) -> tuple[int, dict[str, int]]:
     connection.send(LINES, "ada", "a b", "a c", "a b")
 
     def done() -> bool:
-        slot.turn(0.02)
+        slot.step(0.02)
         slot.commit()
         return COUNTS.name in log.names() and connection.rows(COUNTS) == {"a": 3, "b": 2, "c": 1}
 

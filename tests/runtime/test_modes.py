@@ -71,7 +71,7 @@ class World:
 
     def work(self, slot: Slot) -> None:
         for _ in range(20):
-            slot.turn()
+            slot.step()
             slot.commit()
 
     def rows(self, table: TableTopic[str, int]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.driver.takeover import Claim, ask_to_stop, take_over
+from tidegate.runtime.driver.takeover import Claim, request_stop, take_over
 from tidegate.runtime.topics.control import Cause
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Warned
 from tidegate.server import app_follower, app_report, slot_status
@@ -190,7 +190,7 @@ def test_a_failed_stage_hides_no_warning_of_the_driver(log: SqliteLog, run: Run,
 def test_stopping_until_the_slots_have_ended(log: SqliteLog, run: Run, claim: Claim) -> None:
     planned(run, claim)
     publish(log, *at_work())
-    ask_to_stop(log, "gated", "user", CLOCK.now())
+    request_stop(log, "gated", "user", CLOCK.now())
     assert seen(log, run).state == "stopping"
     publish(log, Ended(1, 0, 1, 9), Ended(1, 1, 1, 9))
     assert (seen(log, run).state, seen(log, run).last_failure) == ("stopped", None)
@@ -198,7 +198,7 @@ def test_stopping_until_the_slots_have_ended(log: SqliteLog, run: Run, claim: Cl
 
 def test_a_stop_for_a_new_plan_is_a_start(log: SqliteLog, run: Run, claim: Claim) -> None:
     planned(run, claim)
-    ask_to_stop(log, "gated", "driver", CLOCK.now(), 1, for_new_plan=True)
+    request_stop(log, "gated", "driver", CLOCK.now(), 1, for_new_plan=True)
     publish(log, Ended(1, 0, 1, 9), Ended(1, 1, 1, 9))
     assert seen(log, run).state == "starting"
 
@@ -206,7 +206,7 @@ def test_a_stop_for_a_new_plan_is_a_start(log: SqliteLog, run: Run, claim: Claim
 def test_failed_with_the_cause_however_long_ago(log: SqliteLog, run: Run, claim: Claim) -> None:
     planned(run, claim)
     cause = Cause("user-code", "ValueError: unlucky", "mend it")
-    ask_to_stop(log, "gated", "driver", 1234, 1, failure=cause)
+    request_stop(log, "gated", "driver", 1234, 1, failure=cause)
     found = seen(log, run)
     assert (found.state, found.since) == ("failed", 1234)
     assert found.last_failure is not None
@@ -219,7 +219,7 @@ def test_failed_with_the_cause_however_long_ago(log: SqliteLog, run: Run, claim:
 
 def test_the_next_start_ends_the_failure(log: SqliteLog, run: Run, claim: Claim) -> None:
     planned(run, claim)
-    ask_to_stop(log, "gated", "driver", 1234, 1, failure=Cause("user-code", "m", "h"))
+    request_stop(log, "gated", "driver", 1234, 1, failure=Cause("user-code", "m", "h"))
     claim.close()
     with closing(take_over(log, "gated", 1, CLOCK)):
         found = seen(log, run)

@@ -14,7 +14,7 @@ from tidegate.connect.connection import Connection
 from tidegate.gate.formats import GateNumbers
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.topics.status import Landing, Numbers, tell
+from tidegate.runtime.topics.status import Landing, Numbers, publish_status
 from tidegate.server.metrics import Family, as_text
 from tidegate.testing import Driver
 
@@ -35,10 +35,10 @@ def samples(text: str) -> dict[str, float]:
 def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     now = SystemClock().now()
-    tell(log, "gated", told(0, 1, now, 1_000, None), now)  # of a term that is over
-    tell(log, "gated", told(0, 2, now, 30, now - 60_000), now)
-    tell(log, "gated", told(1, 2, now, 12, now - 1_000), now)
-    tell(log, "gated", told(2, 2, now - 60_000, 500, None), now - 60_000)  # silent for a minute
+    publish_status(log, "gated", told(0, 1, now, 1_000, None), now)  # of a term that is over
+    publish_status(log, "gated", told(0, 2, now, 30, now - 60_000), now)
+    publish_status(log, "gated", told(1, 2, now, 12, now - 1_000), now)
+    publish_status(log, "gated", told(2, 2, now - 60_000, 500, None), now - 60_000)  # silent for a minute
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = samples(answer.text)
@@ -66,7 +66,7 @@ def test_the_text_is_what_prometheus_reads() -> None:
 
 def test_every_line_of_metrics_is_well_formed(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
-    tell(log, "gated", told(0, 1, SystemClock().now(), 1, None), 1)
+    publish_status(log, "gated", told(0, 1, SystemClock().now(), 1, None), 1)
     comment = re.compile(r"# (HELP|TYPE) [a-z_]+ .+")
     sample = re.compile(r'[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[0-9.e+-]+')
     for line in client.get("/metrics").text.splitlines():
@@ -87,8 +87,8 @@ def test_tasks_tell_where_they_stand(client: Client, log: SqliteLog, connection:
         driver.send(EVENTS, "ada", 1)
         driver.run()
     now = SystemClock().now()
-    tell(log, "gated", Landing(1, 0, 1, "here", 7, "m"), now)
-    tell(log, "gated", told(0, 1, now, 0, None), now)
+    publish_status(log, "gated", Landing(1, 0, 1, "here", 7, "m"), now)
+    publish_status(log, "gated", told(0, 1, now, 0, None), now)
     connection.send(EVENTS, "ada", 2, 3)
     [app] = got(client, "/tasks")["apps"]
     assert app["lag"] == 2

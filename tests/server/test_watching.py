@@ -28,7 +28,15 @@ from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
 from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.topics.lag import lag_of
 from tidegate.runtime.topics.manifests import Manifests
-from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned, status_topic, tell
+from tidegate.runtime.topics.status import (
+    Ended,
+    Failure,
+    Landing,
+    Numbers,
+    Warned,
+    publish_status,
+    status_topic,
+)
 from tidegate.server import app_follower as watching
 from tidegate.server import slot_status as slots_seen
 from tidegate.server.app_follower import AppFollower, AppFollowers
@@ -62,7 +70,7 @@ def numbers(slot: int, epoch: int = 1, **more: Any) -> Numbers:
 
 def publish(log: SqliteLog, *told: Any, ago: float = 0.0) -> None:
     for one in told:
-        tell(log, "gated", one, CLOCK.now() - round(ago * 1000))
+        publish_status(log, "gated", one, CLOCK.now() - round(ago * 1000))
 
 
 def metrics(client: Client) -> dict[str, float]:

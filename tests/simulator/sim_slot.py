@@ -102,24 +102,24 @@ class SimSlot:
     def restoring(self) -> int:
         return self.real.restoring
 
-    def turn(self, most: int = 1) -> bool:
+    def step(self, most: int = 1) -> bool:
         """One turn, in which each task takes at most so many records. Whether anything came of it."""
         with self._world.acting(self):
-            self.real.records_per_turn = most
-            return self.real.turn()
+            self.real.records_per_step = most
+            return self.real.step()
 
     def work(self, turns: int, most: int = 3) -> int:
         """Some turns. How many records were taken."""
         before = self.real.processed
         for _ in range(turns):
-            self.turn(most)
+            self.step(most)
         return self.real.processed - before
 
     def work_off(self) -> bool:
         """Turns until there is nothing to do. Whether there was anything."""
         idle, worked = 0, False
         for _ in range(MOST_TURNS):
-            idle = 0 if self.turn(100) else idle + 1
+            idle = 0 if self.step(100) else idle + 1
             worked |= not idle
             if idle == IDLE_TURNS:
                 break

@@ -161,7 +161,7 @@ class World:
                 self.truth.sync()
                 self._check(slot)
                 return
-            slot.turn()
+            slot.step()
         raise Violation("I12", f"the restore of {slot} does not end")
 
     def commit(self, slot: SimSlot, limits: Limits = LAZY) -> None:

@@ -99,7 +99,7 @@ def goes_on(outside: Outside, by: int = 500) -> None:  # noqa: F811
 
 def who_stands_still(run: Running, outside: Outside, feeder: Feeder, config: Config, prefix: str) -> str:  # noqa: F811
     """What each part did, and what lies behind transactions that are open: asked for by a new client."""
-    heard = {slot: f"{time.monotonic() - at:.0f} s ago" for slot, at in run.view.heard.items()}
+    heard = {slot: f"{time.monotonic() - at:.0f} s ago" for slot, at in run.view.last_report.items()}
     failures = [failure for _, failure in run.view.failures]
     told = [
         f"driver {run.state.value}, trouble {run.view.log_trouble}, restarts {run.view.restarts}, {failures}",

@@ -152,7 +152,7 @@ def test_a_restore_that_outlasts_the_tombstones_twice_fails_by_name(bench: Bench
     slow = bench.open(FORGETFUL, host="b", limits=PAGE_BY_PAGE)
     turns = 0
     with pytest.raises(StateError) as error:
-        while not slow.restore.turn():
+        while not slow.restore.step():
             bench.clock.advance(400)
             turns += 1
             assert turns < 50, "it starts over for ever"

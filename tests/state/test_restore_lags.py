@@ -30,10 +30,10 @@ def test_a_restore_waits_for_a_committed_end_that_is_short_of_the_position(folde
     log.hide(bench.changelog_of(COUNTS), above=4, polls=4)
     assert bench.log.ends([bench.changelog_of(COUNTS)])[bench.changelog_of(COUNTS)] == 4
     moved = bench.open(COUNTS, host="b", at=at)
-    turns = [moved.restore.turn()]
+    turns = [moved.restore.step()]
     assert moved.restore.waiting_for == {bench.changelog_of(COUNTS): 10}
     while not turns[-1]:
-        turns.append(moved.restore.turn())
+        turns.append(moved.restore.step())
     assert turns == [False, False, False, False, True]
     assert moved.rows(COUNTS) == bench.fold(COUNTS)
     assert [event[3:] for event in moved.listener.events if event[0] == "batch"] == [(4, 4), (10, 6)]

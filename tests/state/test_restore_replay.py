@@ -28,7 +28,7 @@ def test_a_current_store_reads_nothing(bench: Bench) -> None:
     task.close()
     again = bench.open(COUNTS)
     assert again.restore.waiting_for == {}
-    assert again.restore.turn()
+    assert again.restore.step()
     assert again.rows(COUNTS) == {"ada": 1}
     assert bench.told(again, COUNTS) == [("start", 1, 1), ("end", 0)]
 

@@ -36,7 +36,7 @@ def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(
     healthy = slot.start(COUNTS, partition=1)
     restoring = slot.open(COUNTS, partition=0, host="b", limits=PAGE_BY_PAGE)
     pages = 0
-    while not restoring.restore.turn():
+    while not restoring.restore.step():
         restored = restoring.listener.restored("counts")
         if restored == PAGE * pages:
             continue  # nothing had come yet
@@ -104,7 +104,7 @@ class TestTheListener:
         assert bench.stands(COUNTS) == 10, "all of it shows"
         moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
         while not moved.listener.restored("counts"):
-            assert not moved.restore.turn()
+            assert not moved.restore.step()
         moved.restore.suspend()
         assert bench.told(moved, COUNTS)[1:] == [("batch", 3, 3), ("suspended", 3)]
         again = bench.start(COUNTS, host="b")

@@ -75,7 +75,7 @@ class Plain:
 
     @property
     def view(self) -> SlotOverview:
-        return self._coordinator.view
+        return self._coordinator.overview
 
     def stop(self) -> None:
         """Finish, commit, close. Returns at once."""

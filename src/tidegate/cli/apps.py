@@ -18,7 +18,7 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 from tidegate.load import load_app
-from tidegate.runtime.driver.takeover import ask_to_stop
+from tidegate.runtime.driver.takeover import request_stop
 from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.lag import lag_of
 from tidegate.runtime.topics.manifests import find_manifest
@@ -42,7 +42,7 @@ def stop(
         if find_manifest(found, app) is None:
             raise unknown_app(app)
         with closing(StatusFollower(found, app)) as follower:
-            epoch = ask_to_stop(found, app, f"cli-{os.getpid()}", SystemClock().now())
+            epoch = request_stop(found, app, f"cli-{os.getpid()}", SystemClock().now())
             planned = len(read_control(found, app).plan(ROLE).slots)
             ended: set[int] = set()
             deadline = time.monotonic() + wait

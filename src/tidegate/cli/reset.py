@@ -17,7 +17,15 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import load_config
 from tidegate.errors import ConfigError
 from tidegate.log.protocol import Log
-from tidegate.runtime.driver.reset import Reset, carry_out, end_run, held, holder, last_epoch, planned_reset
+from tidegate.runtime.driver.reset import (
+    Reset,
+    carry_out,
+    end_run,
+    find_holder,
+    held_error,
+    last_epoch,
+    planned_reset,
+)
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
 
@@ -53,9 +61,9 @@ def reset(
             _show(plan, folder)
         if not dry_run:
             seen = None if force else last_epoch(found, mine.app)
-            run = holder(found, mine.app, clock)
+            run = find_holder(found, mine.app, clock)
             if run is not None and not force:
-                raise held(mine.app, run)
+                raise held_error(mine.app, run)
             _confirm(mine.app, yes=yes, json=json)
             if run is not None:
                 end_run(found, mine.app, f"reset-{os.getpid()}", clock, WAIT_SECONDS)

@@ -18,7 +18,7 @@ from tidegate.cli.status_screen import as_group
 from tidegate.clock import SystemClock
 from tidegate.errors import TidegateError
 from tidegate.log.protocol import Log
-from tidegate.runtime.topics.manifests import manifests, shown_manifest
+from tidegate.runtime.topics.manifests import manifests, visible_manifest
 from tidegate.server.app_follower import AppFollowers
 from tidegate.server.app_report import AppReport, AppReports
 from tidegate.topology.manifest import Manifest
@@ -101,7 +101,7 @@ def _unsure(one: AppReport) -> bool:
 def _known(log: Log, app: str | None) -> list[Manifest]:
     if app is None:
         return list(manifests(log))
-    manifest = shown_manifest(log, app)
+    manifest = visible_manifest(log, app)
     if manifest is None:
         raise unknown_app(app)
     return [manifest]

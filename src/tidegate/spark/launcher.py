@@ -59,7 +59,7 @@ class SparkLauncher:
         )
         try:
             while not stopped.is_set():
-                if not runner.turn():
+                if not runner.step():
                     stopped.wait(STAGE_IDLE_SECONDS)
         except Exception as error:
             raise as_told(error, stage) from error

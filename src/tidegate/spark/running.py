@@ -102,7 +102,7 @@ class Running:
     @property
     def view(self) -> SlotOverview:
         """Landings, numbers and failures of the slots."""
-        return self._coordinator.view
+        return self._coordinator.overview
 
     def stop(self) -> None:
         """Ask the app to finish, commit and close. Returns at once."""

@@ -27,7 +27,7 @@ from tidegate.runtime.output.on_error import in_user_code
 from tidegate.runtime.slot.purger import Purger
 from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
 from tidegate.runtime.topics.control import ROLE, read_control
-from tidegate.runtime.topics.status import Warned, tell
+from tidegate.runtime.topics.status import Warned, publish_status
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.topic_source import OffsetRange, Shipped, read_span
 from tidegate.spark.write import PLACE, FrameRows, written_columns
@@ -69,7 +69,7 @@ class StageRunner:
         self._purge_due = time.monotonic() + PURGE_SECONDS
         self._purger = Purger(log)
 
-    def turn(self) -> bool:
+    def step(self) -> bool:
         """Process one batch if there are records. Returns whether there were any."""
         if self._position is None:
             positions = read_positions(self._log, self._app)
@@ -147,7 +147,7 @@ class StageRunner:
         now = self._clock.now()
         for problem in self._purger.run(behind):
             warning = Warned(self._epoch, -1, 0, problem.code, problem.message, problem.hint)
-            tell(self._log, self._app, warning, now)
+            publish_status(self._log, self._app, warning, now)
 
 
 def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:

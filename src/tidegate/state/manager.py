@@ -1,6 +1,6 @@
 """The state of one stream task: its stores, their changelog partitions and offsets, in one object.
 
-    registered ── Restore.open ──> restoring ── Restore.turn ... done ──> running
+    registered ── Restore.open ──> restoring ── Restore.step ... done ──> running
                                        │                                    │
                                        └──────────── close, drop ───────────┴──> closed
 

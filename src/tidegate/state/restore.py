@@ -101,7 +101,7 @@ class Restore:
                 folder.release()
             raise
 
-    def turn(self) -> bool:
+    def step(self) -> bool:
         """Run steps 3 to 6 for the records of about one poll. Return whether everything is restored."""
         if self._manager.status is Status.RUNNING:
             return True
@@ -127,7 +127,7 @@ class Restore:
         """Run all turns, for callers that have nothing else to do."""
         last, deadline = self.waiting_for, time.monotonic() + patience
         offsets: dict[str, int] = {}
-        while not self.turn():
+        while not self.step():
             if dict(self._manager.offsets) != offsets or self.waiting_for != last:
                 offsets, last = dict(self._manager.offsets), self.waiting_for
                 deadline = time.monotonic() + patience

@@ -210,7 +210,7 @@ class Driver:
             for slot in list(self._open):
                 busy |= self._turn(slot, wait)
             for stage in self._stages:
-                busy |= stage.turn()
+                busy |= stage.step()
             idle, wait = 0 if busy else idle + 1, 0.0
             if idle == 2 and not all(slot.drained() for slot in self._open):
                 idle, wait = 1, WAIT_SECONDS
@@ -218,7 +218,7 @@ class Driver:
     def _turn(self, slot: Slot, wait: float) -> bool:
         """One that fails is spent."""
         try:
-            busy = slot.turn(wait)
+            busy = slot.step(wait)
             slot.commit()
         except BaseException:
             self._open.remove(slot)

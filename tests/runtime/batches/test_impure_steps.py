@@ -207,7 +207,7 @@ def test_a_constant_that_cannot_change_stays_in_its_batch() -> None:
         run = prepare(app.build(), log, clock, partitions=1)
         Connection(log, partitions=1, clock=clock).send(IN, "k", *"abc")
         [slot] = run.slots(Path(folder), 1)
-        while slot.turn() or slot.restoring:
+        while slot.step() or slot.restoring:
             slot.commit()
         assert [task.batches_taken_apart for task in slot.tasks] == [0]
         slot.close()

@@ -138,7 +138,7 @@ def test_records_that_pass_are_never_run_one_by_one(declare: Callable[[App], Non
         for number in range(12):
             connection.send(NUMBERS, "abcd"[number % 4], number // 4 + 1)
         [slot] = run.slots(Path(folder), 1)
-        while slot.turn() or slot.restoring:
+        while slot.step() or slot.restoring:
             slot.commit()
         assert slot.processed >= 12
         assert [task.batches_taken_apart for task in slot.tasks] == [0] * len(slot.tasks)
@@ -157,7 +157,7 @@ def test_batches_above_and_below_what_is_small_give_the_same_bytes(declare: Call
             [slot] = replace(run, context=replace(run.context, small_batch=small)).slots(Path(folder), 1)
             for turn, count in enumerate((1, 9, 2, 30, 10, 3)):
                 connection.send(NUMBERS, "abcd"[turn % 4], *(number % 6 + 1 for number in range(count)))
-                while slot.turn() or slot.restoring:
+                while slot.step() or slot.restoring:
                     slot.commit()
             slot.close()
             written = [

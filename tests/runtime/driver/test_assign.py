@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.log.positions import TaskId
-from tidegate.runtime.driver.assign import assign, saved
+from tidegate.runtime.driver.assign import assign, restore_savings
 from tidegate.runtime.topics.status import Landing
 
 TASKS = [TaskId("c", 1, 0, partition) for partition in range(6)]
@@ -49,23 +49,23 @@ def test_of_the_tasks_that_find_no_room_those_go_elsewhere_that_have_state_there
 def test_slots_that_changed_hosts_save_their_restore_by_changing_tasks() -> None:
     given_ = {0: TASKS[:3], 1: TASKS[3:]}
     swapped = {0: landing(0, "b", t3=10, t4=20, t5=30), 1: landing(1, "a", t0=5, t1=5, t2=5)}
-    assert saved(given_, swapped, restoring={0, 1}) == 75
-    assert saved(given_, swapped, restoring=set()) == 0, "what runs holds all of its state"
-    assert saved(given_, swapped, restoring={0}) == 0, "nobody who runs makes room"
+    assert restore_savings(given_, swapped, restoring={0, 1}) == 75
+    assert restore_savings(given_, swapped, restoring=set()) == 0, "what runs holds all of its state"
+    assert restore_savings(given_, swapped, restoring={0}) == 0, "nobody who runs makes room"
 
 
 def test_nothing_is_saved_where_each_has_what_there_is() -> None:
     given_ = {0: TASKS[:3], 1: TASKS[3:]}
-    assert saved(given_, {0: landing(0, "a", t0=10), 1: landing(1, "b")}, restoring={0, 1}) == 0
+    assert restore_savings(given_, {0: landing(0, "a", t0=10), 1: landing(1, "b")}, restoring={0, 1}) == 0
     both = {0: landing(0, "a", t0=5, t3=9), 1: landing(1, "b", t3=9, t0=5)}
-    assert saved(given_, both, restoring={0, 1}) == 0
+    assert restore_savings(given_, both, restoring={0, 1}) == 0
 
 
 def test_a_restoring_task_goes_where_there_is_room_for_it() -> None:
     """Of five tasks on two hosts, the slot that runs has two, and once held one of the others."""
     given_ = {0: TASKS[:3], 1: TASKS[3:5]}
     landings = {0: landing(0, "c"), 1: landing(1, "b", t1=40, t2=30)}
-    assert saved(given_, landings, restoring={0}) == 40
+    assert restore_savings(given_, landings, restoring={0}) == 40
 
 
 @given(

@@ -17,8 +17,8 @@ from tidegate.log import names
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.coordinator import Patience, State
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.driver.takeover import ask_to_stop
-from tidegate.runtime.slot.slot import RECORDS_PER_TURN
+from tidegate.runtime.driver.takeover import request_stop
+from tidegate.runtime.slot.slot import RECORDS_PER_STEP
 from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.types import TopicPartition
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.slow
 def test_caught_up_means_that_internal_topics_are_drained_too(fleet: Fleet) -> None:
     """The lines are taken at once, the words in several turns: a stop that comes too early shows."""
     fleet.app = lambda: wordcount(seconds_each=0.0005)
-    lines = [f"a b{number % 10} c" for number in range(2 * RECORDS_PER_TURN)]
+    lines = [f"a b{number % 10} c" for number in range(2 * RECORDS_PER_STEP)]
     fleet.connection.send(LINES, "k", *lines)
     driver, _ = fleet.catch_up()
     assert driver.state is State.STOPPED
-    assert fleet.counts() == expected(2 * RECORDS_PER_TURN)
+    assert fleet.counts() == expected(2 * RECORDS_PER_STEP)
 
 
 def test_each_start_goes_on_where_the_last_one_ended_with_any_number_of_slots(fleet: Fleet) -> None:
@@ -60,7 +60,7 @@ def test_a_slot_that_fails_starts_again_as_a_new_attempt_and_nothing_counts_twic
     launcher.before = fail_once
     driver.run()
     assert [order.attempt for order in launcher.launched if order.slot == 1] == [1, 2]
-    assert [failure.code for _, failure in driver.view.failures] == ["slot-lost"]
+    assert [failure.code for _, failure in driver.overview.failures] == ["slot-lost"]
     assert fleet.counts() == expected(60)
 
 
@@ -79,8 +79,8 @@ def test_a_changed_function_is_reported_by_name_and_line_and_the_app_goes_on(fle
     for key, noticed in ((lower, []), (upper, ["changed-code"]), (upper, [])):
         fleet.app = partial(made, key)
         driver, _ = fleet.catch_up()
-        assert [warned.code for warned in driver.view.warnings] == noticed
-        for warned in driver.view.warnings:
+        assert [warned.code for warned in driver.overview.warnings] == noticed
+        for warned in driver.overview.warnings:
             assert "function upper at tests/runtime/driver/test_coordinator.py:" in warned.message
 
 
@@ -141,7 +141,7 @@ def test_a_driver_that_was_superseded_while_it_waited_stops_nobody_else(fleet: F
     first, launcher = fleet.driver(patience=patient)
     launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(HANG_SECONDS)
     with fleet.during(first):
-        wait_for(lambda: 0 in first.view.landings)
+        wait_for(lambda: 0 in first.overview.landings)
         with fleet.running() as (second, _):
             wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
             first.stop()
@@ -165,7 +165,7 @@ def test_a_stop_from_outside_ends_the_app_in_order(fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
         wait_for(lambda: driver.state is State.RUNNING)
         send(fleet, 0, 30)
-        ask_to_stop(fleet.log, "wordcount", "a-test", 1)
+        request_stop(fleet.log, "wordcount", "a-test", 1)
         wait_for(lambda: driver.state is State.STOPPED)
     fleet.catch_up()
     assert fleet.counts() == expected(30)
@@ -173,7 +173,7 @@ def test_a_stop_from_outside_ends_the_app_in_order(fleet: Fleet) -> None:
 
 def test_a_stop_of_an_older_epoch_stops_nobody(fleet: Fleet) -> None:
     fleet.catch_up()
-    ask_to_stop(fleet.log, "wordcount", "a-test", 1)
+    request_stop(fleet.log, "wordcount", "a-test", 1)
     send(fleet, 0, 30)
     with fleet.running() as (driver, _):
         wait_for(lambda: fleet.counts() == expected(30))

@@ -14,11 +14,11 @@ from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import Coordinator, State
-from tidegate.runtime.driver.takeover import ask_to_stop, take_over
-from tidegate.runtime.slot.job import Chores
+from tidegate.runtime.driver.takeover import request_stop, take_over
+from tidegate.runtime.slot.job import SlotIntervals
 from tidegate.runtime.topics.control import ROLE, Stop, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
-from tidegate.runtime.topics.status import Landing, Numbers, tell
+from tidegate.runtime.topics.status import Landing, Numbers, publish_status
 
 pytestmark = pytest.mark.slow
 GONE_SECONDS = 3.0
@@ -26,7 +26,7 @@ GONE_SECONDS = 3.0
 
 
 def silent(driver: Coordinator, slot: int) -> bool:
-    return time.monotonic() - driver.view.heard[slot] > GONE_SECONDS
+    return time.monotonic() - driver.overview.last_report[slot] > GONE_SECONDS
 
 
 def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Fleet) -> None:
@@ -50,7 +50,7 @@ def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Flee
         send(fleet, 30, 30)
         wait_for(lambda: fleet.counts() == expected(60))
         plan = read_control(fleet.log, "wordcount").plan(ROLE)
-        assert (plan.epoch, len(plan.slots), driver.view.plans) == (2, 2, 2)
+        assert (plan.epoch, len(plan.slots), driver.overview.plans) == (2, 2, 2)
         assert sorted(task.partition for slot in plan.slots for task in slot.tasks) == [0, 0, 1, 1, 2, 2]
         lost.set()
         launcher.rooms = 3
@@ -75,7 +75,7 @@ def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
         launcher.rooms = 1
         send(fleet, 60, 30)
         wait_for(lambda: fleet.counts() == expected(90))
-        assert (driver.epoch, driver.view.plans) == (2, 2), "slots that run stay where they are"
+        assert (driver.epoch, driver.overview.plans) == (2, 2), "slots that run stay where they are"
     assert driver.state is State.STOPPED
 
 
@@ -85,17 +85,17 @@ def test_a_large_restore_is_saved_by_a_new_plan(fleet: Fleet, large: int) -> Non
     send(fleet, 0, 30)
     patience = replace(QUICK, between_plans_seconds=0.1, large_restore=large)
     driver, launcher = fleet.driver(2, patience=patience)
-    launcher.chores = Chores(beat_seconds=HANG_SECONDS)
+    launcher.intervals = SlotIntervals(report_seconds=HANG_SECONDS)
     with fleet.during(driver):
         wait_for(lambda: fleet.counts() == expected(30))
         plan = read_control(fleet.log, "wordcount").plan(ROLE)
         for slot, other in (plan.slots, plan.slots[::-1]):
             folders = {str(task): 50 for task in other.tasks}
             moved = Landing(1, slot.slot, 2, f"host-{other.slot}", 1, "m", folders)
-            tell(fleet.log, "wordcount", moved, 1)
+            publish_status(fleet.log, "wordcount", moved, 1)
             numbers = Numbers(1, slot.slot, 1, 0, 0.0, 0, 0, 0, restoring=3, restored=10, to_restore=1000)
-            tell(fleet.log, "wordcount", numbers, 1)
-        wait_for(lambda: len(driver.view.numbers) == 2 or driver.epoch == 2)
+            publish_status(fleet.log, "wordcount", numbers, 1)
+        wait_for(lambda: len(driver.overview.numbers) == 2 or driver.epoch == 2)
         if large == 300:
             wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
             assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 2
@@ -144,7 +144,7 @@ def test_slots_that_the_driver_cancels_are_no_failures(fleet: Fleet) -> None:
         send(fleet, 30, 30)
         wait_for(lambda: fleet.counts() == expected(60))
         assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 1
-        assert list(driver.view.failures) == []
+        assert list(driver.overview.failures) == []
 
 
 def test_room_that_somebody_else_has_is_asked_for_once(fleet: Fleet) -> None:
@@ -156,17 +156,17 @@ def test_room_that_somebody_else_has_is_asked_for_once(fleet: Fleet) -> None:
         wait_for(lambda: driver.state is State.RUNNING)
         before = launcher.asked_for_room
         wait_for(lambda: launcher.asked_for_room >= before + 3)
-        assert (driver.epoch, driver.view.plans, driver.state) == (1, 1, State.RUNNING)
+        assert (driver.epoch, driver.overview.plans, driver.state) == (1, 1, State.RUNNING)
 
 
 def test_a_stop_of_the_user_is_not_taken_for_that_of_a_new_plan(fleet: Fleet) -> None:
     app, now = "wordcount", SystemClock().now()
     take_over(fleet.prepared(), app, 1, SystemClock()).close()
-    ask_to_stop(fleet.log, app, "driver", now, 1, for_new_plan=True)
+    request_stop(fleet.log, app, "driver", now, 1, for_new_plan=True)
     assert read_control(fleet.log, app).stop(ROLE) == Stop(1, for_new_plan=True, by="driver")
-    ask_to_stop(fleet.log, app, "user", now)
+    request_stop(fleet.log, app, "user", now)
     assert read_control(fleet.log, app).stop(ROLE) == Stop(1, by="user")
-    ask_to_stop(fleet.log, app, "driver", now, 1, for_new_plan=True)
+    request_stop(fleet.log, app, "driver", now, 1, for_new_plan=True)
     assert read_control(fleet.log, app).stop(ROLE) == Stop(1, by="user")
 
 
@@ -189,7 +189,7 @@ def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:
         wait_for(waits.is_set)
         launcher.rooms = 0
         wait_for(lambda: read_control(fleet.log, "wordcount").stop(ROLE).for_new_plan)
-        ask_to_stop(fleet.log, "wordcount", "user", SystemClock().now())
+        request_stop(fleet.log, "wordcount", "user", SystemClock().now())
         asked.set()
         wait_for(lambda: driver.state is State.STOPPED)
         assert driver.epoch == 1
@@ -201,8 +201,8 @@ def test_a_stop_while_slots_land_ends_the_app_at_once(fleet: Fleet) -> None:
     )
     launcher.before = lambda order: order.slot == 1 and launcher.cancelled[1].wait(HANG_SECONDS)
     with fleet.during(driver):
-        wait_for(lambda: len(driver.view.landings) == 1)
-        ask_to_stop(fleet.log, "wordcount", "user", SystemClock().now())
+        wait_for(lambda: len(driver.overview.landings) == 1)
+        request_stop(fleet.log, "wordcount", "user", SystemClock().now())
         wait_for(lambda: driver.state is State.STOPPED, HANG_SECONDS / 2)
 
 
@@ -229,7 +229,7 @@ def test_a_stop_does_not_wait_for_a_long_commit_interval(fleet: Fleet) -> None:
     fleet.commit_interval_ms = 600_000
     send(fleet, 0, 30)
     with fleet.running(slots=1) as (driver, launcher):
-        wait_for(lambda: sum(one.records for one in driver.view.numbers.values()) >= 31)
+        wait_for(lambda: sum(one.records for one in driver.overview.numbers.values()) >= 31)
         assert fleet.counts() == {}
     assert not launcher.cancelled[0].is_set(), "it came to its end by itself"
     assert driver.state is State.STOPPED

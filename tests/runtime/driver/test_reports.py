@@ -41,7 +41,7 @@ def test_a_job_that_was_killed_is_reported_by_the_driver_in_the_status_topic(fle
     [failure] = [one for one in published(fleet) if isinstance(one, Failure)]
     assert (failure.slot, failure.attempt, failure.code, failure.by_driver) == (1, 1, "slot-lost", True)
     assert "crashed" in failure.message
-    _, events = driver.view.events_after(0)
+    _, events = driver.overview.events_after(0)
     told = [(type(one), one.attempt) for one in events if one.slot == 1 and not isinstance(one, Numbers)]
     assert told == [(Failure, 1), (Landing, 2), (Ended, 2)]
 
@@ -56,7 +56,7 @@ def test_an_error_that_a_slot_reports_itself_is_one_event_and_ends_in_the_contro
     driver, _ = fleet.driver(1, until_caught_up=True, patience=replace(QUICK, failures=2))
     with pytest.raises(UserCodeError):
         driver.run()
-    _, events = driver.view.events_after(0)
+    _, events = driver.overview.events_after(0)
     failures = [one for one in events if isinstance(one, Failure)]
     assert [(one.attempt, one.code, one.by_driver) for one in failures] == [
         (number, "user-code", False) for number in range(1, len(failures) + 1)
@@ -74,7 +74,7 @@ def test_a_stop_in_order_names_no_failure_and_control_records_have_times(fleet: 
     control = read_control(fleet.log, "wordcount")
     assert control.stop(ROLE).failure is None
     assert 0 < control.times[f"plan/{ROLE}"] <= control.times[f"stop/{ROLE}"]
-    assert driver.view.plans == 1
+    assert driver.overview.plans == 1
 
 
 @pytest.mark.slow
@@ -103,11 +103,11 @@ def failure(attempt: int, code: str, *, by_driver: bool = False) -> Failure:
 
 def test_what_the_driver_saw_from_outside_does_not_replace_what_the_slot_reported() -> None:
     view = SlotOverview()
-    view.note(failure(1, "slot-lost"))
-    view.take(failure(1, "user-code"))
-    view.take(failure(1, "slot-lost", by_driver=True))
+    view.add_seen_by_driver(failure(1, "slot-lost"))
+    view.add(failure(1, "user-code"))
+    view.add(failure(1, "slot-lost", by_driver=True))
     assert [one.code for _, one in view.failures] == ["user-code"]
-    view.take(failure(2, "slot-lost", by_driver=True))
+    view.add(failure(2, "slot-lost", by_driver=True))
     assert [one.code for _, one in view.failures] == ["user-code", "slot-lost"]
     seen, events = view.events_after(0)
     assert [(one.attempt, one.code) for one in events if isinstance(one, Failure)] == [
@@ -119,14 +119,14 @@ def test_what_the_driver_saw_from_outside_does_not_replace_what_the_slot_reporte
 
 def test_what_the_driver_reports_of_a_slot_is_no_sign_of_life_of_it() -> None:
     view = SlotOverview()
-    view.take(failure(1, "slot-lost", by_driver=True))
-    assert view.heard == {}
+    view.add(failure(1, "slot-lost", by_driver=True))
+    assert view.last_report == {}
 
 
 def test_events_beyond_those_that_are_kept_are_lost_and_none_comes_twice() -> None:
     view = SlotOverview()
     for attempt in range(1, 1502):
-        view.take(Landing(1, 0, attempt, "here", 1, "m"))
+        view.add(Landing(1, 0, attempt, "here", 1, "m"))
     seen, events = view.events_after(1)
     assert (seen, len(events)) == (1501, 1000)
     assert view.events_after(seen) == (1501, [])

@@ -15,7 +15,7 @@ from tidegate.errors import LogError
 from tidegate.log import names
 from tidegate.log.faultpoints import installed
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.driver.takeover import ask_to_stop, take_over
+from tidegate.runtime.driver.takeover import request_stop, take_over
 from tidegate.runtime.topics.control import ROLE, read_control
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_stop_while_the_driver_renews_its_epoch_ends_the_app(fleet: Fleet, whe
     named: list[int] = []
 
     def stop() -> None:
-        named.append(ask_to_stop(fleet.log, APP, "user", SystemClock().now()))
+        named.append(request_stop(fleet.log, APP, "user", SystemClock().now()))
 
     hook = BeforeTheEpoch(stop) if when == "between" else at_arrival(when, 2, stop, "the driver")
     with installed(hook), fleet.during(driver, name="the driver"):
@@ -83,9 +83,9 @@ def test_a_stop_of_the_user_is_not_overwritten_by_a_driver_that_read_before_it(f
     """The driver asks its slots to end for a new plan, and has not seen that the user asked for the end."""
     now = SystemClock().now()
     take_over(fleet.prepared(), APP, 1, SystemClock()).close()
-    user = at_arrival("stop.2", 1, lambda: ask_to_stop(fleet.log, APP, "user", now))
+    user = at_arrival("stop.2", 1, lambda: request_stop(fleet.log, APP, "user", now))
     with installed(user):
-        ask_to_stop(fleet.log, APP, "driver", now, 1, for_new_plan=True)
+        request_stop(fleet.log, APP, "driver", now, 1, for_new_plan=True)
     stop = read_control(fleet.log, APP).stop(ROLE)
     assert (stop.epoch, stop.for_new_plan) == (1, False)
 
@@ -94,9 +94,9 @@ def test_a_stop_is_not_taken_back_to_an_older_epoch_by_a_driver_that_was_taken_o
     now = SystemClock().now()
     for _ in range(2):
         take_over(fleet.prepared(), APP, 1, SystemClock()).close()
-    user = at_arrival("stop.2", 1, lambda: ask_to_stop(fleet.log, APP, "user", now))
+    user = at_arrival("stop.2", 1, lambda: request_stop(fleet.log, APP, "user", now))
     with installed(user):
-        ask_to_stop(fleet.log, APP, "an older driver", now, 1)
+        request_stop(fleet.log, APP, "an older driver", now, 1)
     assert read_control(fleet.log, APP).stop(ROLE).epoch == 2
 
 
@@ -109,5 +109,5 @@ def test_stops_that_fence_each_other_for_ever_end_by_name(fleet: Fleet) -> None:
             log.writer(stops).close()
 
     with installed(fence), pytest.raises(LogError) as error:
-        ask_to_stop(log, APP, "user", 1)
+        request_stop(log, APP, "user", 1)
     assert (error.value.code, error.value.retryable) == ("stop-not-written", True)

@@ -170,7 +170,7 @@ def test_rows_on_disk_without_times_are_rebuilt_from_the_changelog(tmp_path: Pat
             connection.send(IN, "a", 1, timestamp=T + at)
             run = prepare(counting(store).build(), log, clock, partitions=1)
             [slot] = run.slots(tmp_path, 1, Limits(), told)
-            while slot.turn() or slot.restoring:
+            while slot.step() or slot.restoring:
                 slot.commit()
             slot.close()
         assert len(told.rebuilt) == 1

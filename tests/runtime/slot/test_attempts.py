@@ -18,7 +18,7 @@ from tidegate.log.faultpoints import installed
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import attach, prepare
-from tidegate.runtime.driver.takeover import Claim, ask_to_stop, take_over
+from tidegate.runtime.driver.takeover import Claim, request_stop, take_over
 from tidegate.runtime.slot.job import SlotJob
 from tidegate.runtime.topics.slot_order import SlotOrder
 
@@ -104,6 +104,6 @@ def test_a_zombie_of_the_same_epoch_and_offset_is_refused_by_a_shared_store(tmp_
             assert values(tmp_path) == []
             connection.send(IN, "ada", 2)
             wait_for(lambda: values(tmp_path) == [2])
-            ask_to_stop(log, "shared", "test", clock.now())
+            request_stop(log, "shared", "test", clock.now())
             second.join(HANG_SECONDS)
     assert [(name, error.code) for name, error in errors.items()] == [("1", "users-store-failed")]

@@ -10,7 +10,7 @@ from tidegate.clock import ManualClock
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.slot.slot import BUFFERED_RECORDS, RECORDS_PER_TURN
+from tidegate.runtime.slot.slot import BUFFERED_RECORDS, RECORDS_PER_STEP
 from tidegate.types import TopicPartition
 
 OLD, NEW, OUT = Topic("old", str), Topic("new", str), Topic("out", str)
@@ -30,12 +30,12 @@ def test_a_topic_that_must_wait_for_another_one_is_not_read_ahead_without_end(tm
                 log.append(TopicPartition(topic.name, 0), to_batch(rows))
         [slot] = run.slots(tmp_path / "state", 1)
         most = 0
-        while slot.processed < COUNT - RECORDS_PER_TURN:
-            slot.turn()
+        while slot.processed < COUNT - RECORDS_PER_STEP:
+            slot.step()
             most = max(most, sum(task.merge.buffered for task in slot.tasks))
         assert slot.tasks[0].read_from()[TopicPartition("new", 0)] == 0, "nothing newer was taken yet"
         assert most < BUFFERED_RECORDS + ONE_POLL
-        while slot.turn():
+        while slot.step():
             slot.commit()
         assert slot.processed == 2 * COUNT
         slot.close()

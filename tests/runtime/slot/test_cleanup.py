@@ -18,7 +18,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import attach
-from tidegate.runtime.slot.job import Chores, SlotJob
+from tidegate.runtime.slot.job import SlotIntervals, SlotJob
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Status, Warned
 from tidegate.state.changelog import DELETE_RETENTION_MS
@@ -88,7 +88,7 @@ def test_state_of_a_log_that_was_deleted_is_neither_told_nor_kept(fleet: Fleet, 
     anew = Fleet(other, tmp_path)
     send(anew, "new")
     driver, _ = anew.catch_up(slots=1)
-    assert [landing.folders for landing in driver.view.landings.values()] == [{}]
+    assert [landing.folders for landing in driver.overview.landings.values()] == [{}]
     assert anew.counts() == {"new": 1}
     assert homes(anew).keys() == stale.keys()
     other.close()
@@ -97,7 +97,7 @@ def test_state_of_a_log_that_was_deleted_is_neither_told_nor_kept(fleet: Fleet, 
 def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(fleet: Fleet) -> None:
     send(fleet, "a b", "a")
     driver, launcher = fleet.driver(slots=1, threads=Tight)
-    launcher.chores = Chores(make_room_after_seconds=0.0, make_room_seconds=0.0)
+    launcher.intervals = SlotIntervals(make_room_after_seconds=0.0, make_room_seconds=0.0)
     with fleet.during(driver):
         wait_for(lambda: bool(warnings(fleet)))
         send(fleet, "b")
@@ -112,4 +112,4 @@ def test_folders_sleep_for_half_as_long_as_tombstones_are_kept(fleet: Fleet) -> 
     _, launcher = fleet.catch_up(slots=1)
     clock = SystemClock()
     job = SlotJob(launcher.launched[0], attach(fleet.app().build(), fleet.log, clock), fleet.log, clock)
-    assert job._longest_sleep() == DELETE_RETENTION_MS // 2
+    assert job._longest_idle_ms() == DELETE_RETENTION_MS // 2

@@ -57,7 +57,7 @@ def numbers(fleet: Fleet, name: str) -> int:
 
 def all_run(driver: Coordinator) -> bool:
     """Whether all tasks of the word count are at work in this run."""
-    return sum(one.running for one in driver.view.numbers.values()) == 6
+    return sum(one.running for one in driver.overview.numbers.values()) == 6
 
 
 def counted(fleet: Fleet) -> None:

@@ -12,7 +12,7 @@ from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.writer import SqliteWriter
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.slot.job import Chores
+from tidegate.runtime.slot.job import SlotIntervals
 from tidegate.runtime.slot.purger import Purger
 from tidegate.types import Offset, TopicPartition
 
@@ -43,7 +43,7 @@ def test_a_long_run_purges_on_its_way(tmp_path: Path) -> None:
     fleet = Fleet(log, tmp_path)
     fleet.connection.send(LINES, "k", "a")
     driver, launcher = fleet.driver()
-    launcher.chores = Chores(purge_seconds=0.2)
+    launcher.intervals = SlotIntervals(purge_seconds=0.2)
     with fleet.during(driver):
         for turn in range(1, 6):
             fleet.connection.send(LINES, "k", *["a b"] * 100)
@@ -87,20 +87,20 @@ def test_a_refused_purge_is_warned_of_once_and_the_app_goes_on(tmp_path: Path) -
     fleet = Fleet(log, tmp_path)
     fleet.connection.send(LINES, "k", "a")
     driver, launcher = fleet.driver(slots=1)
-    launcher.chores = Chores(beat_seconds=0.1, purge_seconds=0.05)
+    launcher.intervals = SlotIntervals(report_seconds=0.1, purge_seconds=0.05)
     with fleet.during(driver):
         for turn in range(1, 4):
             fleet.connection.send(LINES, "k", *["a b"] * 10)
             wait_for(lambda turn=turn: fleet.counts().get("b") == 10 * turn)  # type: ignore[misc]
             wait_for(lambda turn=turn: len(log.asked) >= 4 * turn)  # type: ignore[misc]
         assert driver.state is State.RUNNING
-        wait_for(lambda: bool(driver.view.warnings))
-    assert not driver.view.failures
+        wait_for(lambda: bool(driver.overview.warnings))
+    assert not driver.overview.failures
     assert len(launcher.launched) == 1, "no slot started again"
     assert fleet.counts() == {"a": 31, "b": 30}
-    (warned,) = driver.view.warnings
+    (warned,) = driver.overview.warnings
     assert (warned.code, INTERNAL in warned.message) == ("not-allowed", True)
-    assert "goes on" in warned.hint
+    assert "continues" in warned.hint
     log.close()
 
 

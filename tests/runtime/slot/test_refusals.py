@@ -23,7 +23,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.coordinator import State
-from tidegate.runtime.output.on_error import CODE, POSITION, Place
+from tidegate.runtime.output.on_error import CODE, POSITION, RecordPosition
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.topology.node import OnError
 from tidegate.types import Offset, TopicPartition
@@ -146,9 +146,9 @@ def test_refused_records_become_dead_letters_and_all_others_pass_in_order(
         [there] = read_between(log, TopicPartition(topic, int(partition)), int(offset), int(offset) + 1)
         assert [(one.key, one.value) for one in rows_of(there)] == [(row.key, row.value)]
         assert headers[CODE] == b"record-refused"
-    assert [warning.code for warning in driver.view.warnings] == ["record-refused"]
+    assert [warning.code for warning in driver.overview.warnings] == ["record-refused"]
     assert len(launcher.launched) == 1, "the slot's job went on"
-    assert not driver.view.failures
+    assert not driver.overview.failures
 
 
 def test_it_goes_on_as_ever_behind_them(log: SqliteLog, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ class Took:
 
     taken: int
     next: dict[TopicPartition, int]
-    last: Place | None = field(default=None)
+    last: RecordPosition | None = field(default=None)
 
 
 @given(st.integers(1, 3_000), st.sets(st.integers(0, 2_999), min_size=1, max_size=5), st.integers(1, 3_000))
@@ -250,7 +250,7 @@ def test_every_refused_record_is_found_in_few_openings(count: int, bad: set[int]
         fresh = [number for number in range(at, at + taken) if number in bad]
         if any((SOURCE, number) not in refusals.known for number in fresh):
             openings += 1
-            assert refusals.note(error, [Took(taken, {SOURCE: at + taken}, (SOURCE, at + taken - 1))])
+            assert refusals.add(error, [Took(taken, {SOURCE: at + taken}, (SOURCE, at + taken - 1))])
             continue
         skipped += fresh
         at += taken
@@ -262,13 +262,13 @@ def test_every_refused_record_is_found_in_few_openings(count: int, bad: set[int]
 
 def test_errors_that_are_no_record_s_fault_are_not_looked_for() -> None:
     took = [Took(5, {SOURCE: 5})]
-    assert not Refusals().note(LogError("log-unreachable", "gone", ""), took)
-    assert not Refusals().note(LogError("record-refused", "no", ""), [])
-    assert not Refusals().note(LogError("record-refused", "no", ""), [Took(0, {})])
+    assert not Refusals().add(LogError("log-unreachable", "gone", ""), took)
+    assert not Refusals().add(LogError("record-refused", "no", ""), [])
+    assert not Refusals().add(LogError("record-refused", "no", ""), [Took(0, {})])
 
 
 def test_what_cannot_be_narrowed_down_any_more_is_given_up() -> None:
     refusals, error = Refusals(), LogError("record-refused", "no", "")
-    assert refusals.note(error, [Took(5, {SOURCE: 5}, (SOURCE, 4))])
+    assert refusals.add(error, [Took(5, {SOURCE: 5}, (SOURCE, 4))])
     assert refusals.limit == 1
-    assert not refusals.note(error, [Took(2, {SOURCE: 2}, (SOURCE, 1))]), "else it would open for ever"
+    assert not refusals.add(error, [Took(2, {SOURCE: 2}, (SOURCE, 1))]), "else it would open for ever"

@@ -247,4 +247,4 @@ def test_catching_up_waits_for_stages(fleet: Fleet) -> None:
     driver, launcher = fleet.catch_up()
     assert fleet.counts() == {"a": 300, "b0": 100, "b1": 100, "b2": 100}
     assert {number for number, _ in launcher.stage_runs} == {-1}
-    assert driver.view.restarts == 0
+    assert driver.overview.restarts == 0

@@ -41,9 +41,9 @@ def test_what_counts_is_counted_once_and_no_job_fails(fleet: Fleet, point: str, 
         driver.run()
     assert fault.raised == 1
     assert fleet.counts() == expected(40)
-    assert not driver.view.failures
+    assert not driver.overview.failures
     assert len(launcher.launched) == 2, "each slot was started once"
-    assert code in [warned.code for warned in driver.view.warnings]
+    assert code in [warned.code for warned in driver.overview.warnings]
 
 
 @pytest.mark.parametrize("point", ["log.commit.7", "log.commit.8"])

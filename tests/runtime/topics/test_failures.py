@@ -18,7 +18,7 @@ from tidegate.errors import (
     UpgradeError,
     UserCodeError,
 )
-from tidegate.runtime.topics.failures import KINDS, error_of, failure_of, lost
+from tidegate.runtime.topics.failures import KINDS, error_of, failure_of, failure_seen_by_driver
 from tidegate.runtime.topics.status import Failure, Status
 
 PLACE = ("lines", 2, 7)
@@ -80,8 +80,8 @@ def test_a_refused_topic_is_kept() -> None:
 
 
 def test_a_job_that_ended_without_a_report_is_lost() -> None:
-    assert lost(RuntimeError("killed"), 1, 0, 1).code == "slot-lost"
-    assert lost(StateError("corrupt-state", "m"), 1, 0, 1).kind == "StateError"
+    assert failure_seen_by_driver(RuntimeError("killed"), 1, 0, 1).code == "slot-lost"
+    assert failure_seen_by_driver(StateError("corrupt-state", "m"), 1, 0, 1).kind == "StateError"
 
 
 def test_an_older_status_record_without_a_class_is_read() -> None:

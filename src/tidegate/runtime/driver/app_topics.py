@@ -21,7 +21,7 @@ INTERNAL_CONFIG = {
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 HEADER_ROOM = 64 << 10
-"""How many bytes more a record may have in an internal topic than in the topics of the user: its headers."""
+"""How many bytes larger a record may be in an internal topic than in the user's topics: room for headers."""
 
 
 def check_sources(log: Log, topology: Topology) -> None:
@@ -31,14 +31,14 @@ def check_sources(log: Log, topology: Topology) -> None:
         if reads and node.topic is not None and find_topic(log, node.topic.name) is None:
             raise ConfigError(
                 "no-such-topic",
-                f"the source topic {node.topic.name!r} is not there",
+                f"the source topic {node.topic.name!r} does not exist",
                 f"tidegate topics create {node.topic.name}",
             )
 
 
 def ensure_declared_topics(log: Log, topology: Topology, partitions: int) -> dict[str, TopicInfo]:
-    """Create or check the topics that the app declares. Those of a gate have as many partitions as its
-    events, so they come last."""
+    """Create or check the topics that the app declares. The topics of a gate come last: they have as many
+    partitions as its events."""
     nodes = [(node, node.topic) for node in topology.nodes.values() if node.topic is not None]
     of_gates = {node.id: node for node, _ in nodes if node.kind in COMMANDS or "gate" in node.options}
     infos = {
@@ -65,8 +65,9 @@ def _declared(log: Log, topic: TopicBase[object, object], partitions: int) -> To
 
 
 def create_internal_topics(log: Log, manifest: Manifest, largest: int) -> dict[str, TopicInfo]:
-    """Create the topics between subtopologies. `largest`: the most bytes of a record in the app's topics. One
-    that nobody else reads must have exactly this configuration; others may be configured otherwise."""
+    """Create the topics between subtopologies. `largest` is the maximum record size of the app's topics, in
+    bytes. A topic that only the app reads must have exactly this configuration; for others the user's own
+    configuration is accepted."""
     infos: dict[str, TopicInfo] = {}
     for name, topic in manifest.internal.items():
         config = {**INTERNAL_CONFIG, "max.message.bytes": str(largest + HEADER_ROOM)}
@@ -82,7 +83,7 @@ def create_internal_topics(log: Log, manifest: Manifest, largest: int) -> dict[s
 
 
 def create_dead_letters(log: Log, app: str, largest: int) -> TopicInfo:
-    """Create the topic of records that failed."""
+    """Create the topic for records that failed."""
     return ensure_topic(
         log,
         names.dead_letters(app),

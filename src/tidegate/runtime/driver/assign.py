@@ -1,4 +1,4 @@
-"""Which slot runs which stream tasks: where their state lies, and evenly."""
+"""Assign stream tasks to slots: evenly, and where possible to the host that holds their state."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import Collection, Mapping, Sequence
 from tidegate.log.positions import TaskId
 from tidegate.runtime.topics.status import Landing
 
-_ALL = 2**62
-"""More than any host has of a task that runs elsewhere."""
+_COMPLETE = 2**62
+"""State of a running task on its own host: more than any other host can hold of it."""
 
 
 def assign(tasks: Sequence[TaskId], landings: Mapping[int, Landing]) -> dict[int, list[TaskId]]:
-    """Each task to a slot, no slot with more than one task above another's share.
+    """Assign each task to a slot, so that the numbers of tasks of two slots differ by one at most.
 
-    A task goes to a slot on the host that holds most of its state, unless that slot is full: then to where
-    there is most of it among the others. Who would lose most by going elsewhere chooses first. Same input,
-    same answer.
+    A task goes to the slot whose host holds most of its state, among the slots that are not full. Tasks that
+    would lose most on another host are assigned first. The result depends on the arguments alone.
     """
-    return _assign({task: _held(task, landings) for task in tasks}, landings)
+    return _assign({task: _held_by_slot(task, landings) for task in tasks}, landings)
 
 
-def saved(
-    given: Mapping[int, Sequence[TaskId]], landings: Mapping[int, Landing], restoring: Collection[int]
+def restore_savings(
+    assignment: Mapping[int, Sequence[TaskId]], landings: Mapping[int, Landing], restoring: Collection[int]
 ) -> int:
-    """How much less of the changelogs would be read if the tasks of restoring slots changed places.
+    """Return how many changelog records fewer would be read if the tasks of restoring slots were reassigned.
 
-    All others stay: what they run lies in full on their hosts, whatever there was of it when they landed.
+    Tasks of the other slots stay where they are: their state is complete on their hosts by now, whatever was
+    there when the slots landed.
     """
-    held = {task: _held(task, landings) for mine in given.values() for task in mine}
-    for slot in set(given) - set(restoring):
-        for task in given[slot]:
+    held = {task: _held_by_slot(task, landings) for assigned in assignment.values() for task in assigned}
+    for slot in set(assignment) - set(restoring):
+        for task in assignment[slot]:
             for other, landing in landings.items():
-                held[task][other] = _ALL if landing.host == landings[slot].host else -1
-    anew = _assign(held, landings)
-    return _sum(anew, held) - _sum(given, held)
+                held[task][other] = _COMPLETE if landing.host == landings[slot].host else -1
+    reassigned = _assign(held, landings)
+    return _total_held(reassigned, held) - _total_held(assignment, held)
 
 
-def _sum(given: Mapping[int, Sequence[TaskId]], held: Mapping[TaskId, Mapping[int, int]]) -> int:
-    return sum(max(0, held[task][slot]) for slot, mine in given.items() for task in mine)
+def _total_held(assignment: Mapping[int, Sequence[TaskId]], held: Mapping[TaskId, Mapping[int, int]]) -> int:
+    return sum(max(0, held[task][slot]) for slot, assigned in assignment.items() for task in assigned)
 
 
 def _assign(
@@ -46,22 +46,22 @@ def _assign(
 ) -> dict[int, list[TaskId]]:
     tasks = list(held)
     share = -(-len(tasks) // len(landings))
-    given: dict[int, list[TaskId]] = {slot: [] for slot in sorted(landings)}
+    assignment: dict[int, list[TaskId]] = {slot: [] for slot in sorted(landings)}
     loss = {task: _loss(held[task], landings) for task in tasks}
     for task in sorted(tasks, key=lambda task: (-loss[task], -max(held[task].values()), task)):
-        mine = held[task]
-        free = [slot for slot in given if len(given[slot]) < share]
-        given[min(free, key=lambda slot: (-mine[slot], len(given[slot]), slot))].append(task)
-    return {slot: sorted(mine) for slot, mine in given.items()}
+        assigned = held[task]
+        free = [slot for slot in assignment if len(assignment[slot]) < share]
+        assignment[min(free, key=lambda slot: (-assigned[slot], len(assignment[slot]), slot))].append(task)
+    return {slot: sorted(assigned) for slot, assigned in assignment.items()}
 
 
 def _loss(held: Mapping[int, int], landings: Mapping[int, Landing]) -> int:
-    """How much less of a task's state there is on the second best host."""
+    """Return how much less of a task's state the second best host holds."""
     best = max(held, key=lambda slot: held[slot])
     elsewhere = [held[slot] for slot in held if landings[slot].host != landings[best].host]
     return held[best] - max(elsewhere, default=-1)
 
 
-def _held(task: TaskId, landings: Mapping[int, Landing]) -> dict[int, int]:
-    """How much of the task's state each slot's host holds; -1 for nothing."""
+def _held_by_slot(task: TaskId, landings: Mapping[int, Landing]) -> dict[int, int]:
+    """Return how much of the task's state each slot's host holds; -1 for nothing."""
     return {slot: landing.folders.get(str(task), -1) for slot, landing in landings.items()}

@@ -1,5 +1,5 @@
-"""Whether an app has taken everything that there was when it started, and drained its internal topics and its
-gates."""
+"""Check whether an app has processed everything that was in its sources when it started, and has drained its
+internal topics and gates."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from tidegate.log.reads import nothing_between
 from tidegate.runtime.driver.run import Run
 from tidegate.types import Offset, TopicPartition
 
-LOOK_SECONDS = 0.2
+CHECK_SECONDS = 0.2
 
 
 class CaughtUp:
-    """Pins the ends of the sources when it is made."""
+    """Pins the ends of the sources when it is created."""
 
     def __init__(self, run: Run, log: Log) -> None:
         self._run = run
         self._log = log
-        self._next_look = 0.0
+        self._next_check = 0.0
         self.pinned: dict[TopicPartition, Offset] = log.ends(run.sources())
 
     def as_plain(self) -> dict[str, dict[int, int]]:
-        """The pinned ends by topic and partition."""
+        """Return the pinned ends by topic and partition."""
         plain: dict[str, dict[int, int]] = {}
         for partition, end in self.pinned.items():
             plain.setdefault(partition.topic, {})[partition.partition] = int(end)
         return plain
 
     def reached(self) -> bool:
-        """Every position is at its source's pinned end or behind it, and at the end of internal topics, or
-        nothing but offsets without records lies between.
+        """Return whether every position has reached the pinned ends of the sources and the ends of internal
+        topics. Offsets that hold no records do not count.
 
-        A position is written with the outputs that belong to it. So once all positions say that a task is
-        done with what there is, whatever it wrote is there, and the ends are asked for after the positions.
+        Positions are read before the ends: a position is committed together with its outputs, so whatever a
+        task wrote up to its position is included in the ends.
         """
-        if time.monotonic() < self._next_look:
+        if time.monotonic() < self._next_check:
             return False
-        self._next_look = time.monotonic() + LOOK_SECONDS
+        self._next_check = time.monotonic() + CHECK_SECONDS
         try:
             return self._reached()
         except LogError as error:
@@ -61,15 +61,15 @@ class CaughtUp:
             for number in range(count)
         ]
         ends = {**self.pinned, **self._log.ends(internal)}
-        stand = (
+        reached = (
             (TopicPartition(topic, number), offset)
             for task in tasks
             for topic, offsets in positions[task].sources.items()
             for number, offset in offsets.items()
         )
-        return all(nothing_between(self._log, one, offset, ends[one]) for one, offset in stand) and not any(
-            one.draining for gate in self._gates() for one in gate.states()
-        )
+        return all(
+            nothing_between(self._log, partition, offset, ends[partition]) for partition, offset in reached
+        ) and not any(state.draining for gate in self._gates() for state in gate.states())
 
     def _gates(self) -> Iterator[GateQuery]:
         manifest = self._run.manifest

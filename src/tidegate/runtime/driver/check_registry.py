@@ -1,4 +1,4 @@
-"""Before an app starts: whether it can ask a schema registry, if it needs one."""
+"""Check, before an app starts, that a schema registry is configured if the app needs one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tidegate.topology.graph import Topology
 
 
 def check_registry(topology: Topology) -> None:
-    """Raise `RegistryError` if topics or stores have schemas and no registry is named, or none that can be
-    used. It is not asked: it may be away for the moment."""
+    """Raise `RegistryError` if topics or stores have schemas and no usable registry is configured. Sends no
+    request to the registry: it may be unreachable for a while."""
     if any(isinstance(serde, Framed) for serde in _serdes(topology)):
         current_registry()
 

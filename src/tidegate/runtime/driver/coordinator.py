@@ -1,13 +1,13 @@
-"""The driver of an app: takes it over, starts its slots, restarts those that fail, and ends them.
+"""The driver of an app: takes it over, starts its slots, restarts those that fail, and stops them.
 
-It knows nothing of Spark. A launcher runs a slot's job somewhere and returns when the job has ended.
+It does not depend on Spark. A launcher runs a slot's job somewhere and returns when the job has ended.
 
-    starting ── plan written ──> running ── stop asked for ──> stopping ──> stopped
+    starting ── plan written ──> running ── stop requested ──> stopping ──> stopped
         ^                         │ │
-        └─ a slot gone for good, ─┘ └── budget spent, another driver, no slot lands ──> failed
-           room for more, a large
-           restore to be saved, or
-           more source partitions
+        └─ a slot lost for good, ─┘ └── too many failures, another driver, no slot lands ──> failed
+           room for more slots, a
+           large restore to avoid,
+           or added partitions
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from tidegate.runtime.driver.slot_overview import SlotOverview
 from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.topics.control import ROLE, Cause, ControlFollower, Stop, read_control
 from tidegate.runtime.topics.failures import error_of
-from tidegate.runtime.topics.status import Failure, StatusFollower, Warned, tell
+from tidegate.runtime.topics.status import Failure, StatusFollower, Warned, publish_status
 
 __all__ = ["Coordinator", "DriverResources", "Launcher", "Patience", "SlotOverview", "State"]
 
-LOOK_FOR_ROOM_SECONDS = 2.0
+ROOM_CHECK_SECONDS = 2.0
 QUIET_SECONDS = 3.0
-"""Slots publish something once a second. If none does for so long, it may be the log."""
+"""Slots publish something once a second. If none has for this long, the log may be unreachable."""
 LAST_REPORTS_SECONDS = 3.0
-"""How long to read what slots published while they ended, at most."""
+"""The longest time to read what slots published while they ended."""
 
 
 class State(Enum):
-    """Where the driver is."""
+    """The state of a driver."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -60,43 +60,43 @@ class Coordinator:
 
     def __init__(
         self,
-        means: DriverResources,
+        resources: DriverResources,
         slots: int | None,
         *,
         until_caught_up: CaughtUp | None = None,
         machine: str | None = None,
     ) -> None:
-        """Without `slots` there are as many as there is room for; with `machine` slots on others are
-        refused."""
-        self._means = means
-        self._wanted = slots
+        """Without `slots` there are as many as the launcher has room for. With `machine`, slots that land on
+        another machine are refused."""
+        self._resources = resources
+        self._requested_slots = slots
         self._caught_up = until_caught_up
         self._machine = machine
-        self._stop_asked = threading.Event()
-        self._term: DriverEpoch | None = None
+        self._stop_requested = threading.Event()
+        self._driver_epoch: DriverEpoch | None = None
         self._first_epoch = 0
-        self._watch = PartitionWatch(means.run, means.patience.look_for_partitions_seconds)
-        self._grown: Run | None = None
+        self._watch = PartitionWatch(resources.run, resources.patience.look_for_partitions_seconds)
+        self._grown_run: Run | None = None
         self._planned_at = 0.0
-        self._look_at = 0.0
-        self._looked_at = 0.0
-        self._room = self._unfilled = 0
+        self._next_room_check = 0.0
+        self._log_checked_at = 0.0
+        self._last_room = self._unfilled_room = 0
         self.state = State.STARTING
         self.error: TidegateError | None = None
         self._cause: Cause | None = None
-        self.view = SlotOverview()
+        self.overview = SlotOverview()
 
     @property
     def claim(self) -> Claim | None:
-        return self._term.claim if self._term else None
+        return self._driver_epoch.claim if self._driver_epoch else None
 
     @property
     def epoch(self) -> int:
         return self.claim.epoch if self.claim else 0
 
     def run(self) -> None:
-        """All of it, in this thread. Raises what made the app fail."""
-        log, clock, manifest = self._means.log, self._means.clock, self._means.run.manifest
+        """Run the app in this thread until it ends. Raises the error that made it fail."""
+        log, clock, manifest = self._resources.log, self._resources.clock, self._resources.run.manifest
         status = StatusFollower(log, manifest.app)
         control: ControlFollower | None = None
         claim: Claim | None = None
@@ -105,15 +105,15 @@ class Coordinator:
             self._first_epoch = claim.epoch
             self._report_notices(claim)
             control = ControlFollower(log, manifest.app)
-            slots: int | None = self._most(self._wanted or self._means.launcher.room())
+            slots: int | None = self._within_tasks(self._requested_slots or self._resources.launcher.room())
             while slots:
-                term = self._begin(claim, slots, status, control)
-                slots = self._follow(term, status, control)
+                driver_epoch = self._begin_epoch(claim, slots, status, control)
+                slots = self._watch_epoch(driver_epoch, status, control)
                 if slots:
-                    claim = self._renewed(claim, status, control)
+                    claim = self._renewed_claim(claim, status, control)
                     if self._must_stop(control):
                         break
-                    self._take_in(claim)
+                    self._adopt_partitions(claim)
         except BaseException as error:
             self.state = State.FAILED
             if isinstance(error, TidegateError):
@@ -127,204 +127,228 @@ class Coordinator:
                 for one in (status, control, claim):
                     if one is not None:
                         closing.callback(one.close)
-                self._end(status, self._means.patience.stop_seconds)
+                self._end_epoch(status, self._resources.patience.stop_seconds)
             if self.state is State.STOPPING:
                 self.state = State.STOPPED
 
     def stop(self) -> None:
-        """Ask for the end; `run` returns when everything is committed and closed. From any thread."""
-        self._stop_asked.set()
+        """Request a stop; `run` returns when everything is committed and closed. Safe from any thread."""
+        self._stop_requested.set()
 
     # --- steps of a run -------------------------------------------------------------------------------
 
-    def _begin(
+    def _begin_epoch(
         self, claim: Claim, slots: int, status: StatusFollower, control: ControlFollower
     ) -> DriverEpoch:
-        self.view.next_term()
-        term = self._term = DriverEpoch(self._means, claim, slots, self.view)
-        term.start_slots()
-        self._await_landings(term, status, control)
-        if not self._stop_asked.is_set():
-            self._unfilled = self._means.launcher.room() if len(self.view.landings) < slots else 0
-            term.plan(dict(self.view.landings))
-            term.start_stages()
-            self._warn_of_stages(term)
+        self.overview.begin_epoch()
+        driver_epoch = self._driver_epoch = DriverEpoch(self._resources, claim, slots, self.overview)
+        driver_epoch.start_slots()
+        self._await_landings(driver_epoch, status, control)
+        if not self._stop_requested.is_set():
+            self._unfilled_room = (
+                self._resources.launcher.room() if len(self.overview.landings) < slots else 0
+            )
+            driver_epoch.plan(dict(self.overview.landings))
+            driver_epoch.start_stages()
+            self._warn_of_stages(driver_epoch)
         self._planned_at = time.monotonic()
         self.state = State.RUNNING
-        return term
+        return driver_epoch
 
-    def _renewed(self, claim: Claim, status: StatusFollower, control: ControlFollower) -> Claim:
-        """End the term and raise the epoch for the next one; the claim as it is where the app shall end."""
-        log, app = self._means.log, self._means.run.manifest.app
-        self._end(status, self._means.patience.new_plan_stop_seconds, for_new_plan=True)
+    def _renewed_claim(self, claim: Claim, status: StatusFollower, control: ControlFollower) -> Claim:
+        """End the current epoch and claim the next one. Returns the claim unchanged if the app must stop."""
+        log, app = self._resources.log, self._resources.run.manifest.app
+        self._end_epoch(status, self._resources.patience.new_plan_stop_seconds, for_new_plan=True)
         control.poll()
         if not self._must_stop(control):
-            claim = claim.renew(log, self._means.clock)
-            if self._is_for_us(read_control(log, app).stop(ROLE)):
-                # It named the epoch before, and was acknowledged when this one was not there yet.
-                self._stop_asked.set()
+            claim = claim.renew(log, self._resources.clock)
+            if self._ends_this_run(read_control(log, app).stop(ROLE)):
+                # The stop names the previous epoch: it was acknowledged before this one was written.
+                self._stop_requested.set()
         return claim
 
-    def _take_in(self, claim: Claim) -> None:
-        """Partitions that were added: slots read the manifest before the plan gives them tasks."""
-        if self._grown is not None:
-            write_manifest(claim.writer, self._grown.manifest, self._means.clock.now())
-            self._means, self._grown = replace(self._means, run=self._grown), None
-            self._watch = PartitionWatch(self._means.run, self._means.patience.look_for_partitions_seconds)
+    def _adopt_partitions(self, claim: Claim) -> None:
+        """Write the manifest with added partitions. Slots read it before the plan assigns them tasks."""
+        if self._grown_run is not None:
+            write_manifest(claim.writer, self._grown_run.manifest, self._resources.clock.now())
+            self._resources, self._grown_run = replace(self._resources, run=self._grown_run), None
+            self._watch = PartitionWatch(
+                self._resources.run, self._resources.patience.look_for_partitions_seconds
+            )
 
-    def _await_landings(self, term: DriverEpoch, status: StatusFollower, control: ControlFollower) -> None:
-        deadline = time.monotonic() + self._means.patience.landing_seconds
-        while len(self.view.landings) < term.count and not self._stop_asked.is_set():
-            self._read(status, TICK_SECONDS)
-            self._check(term, control)
+    def _await_landings(
+        self, driver_epoch: DriverEpoch, status: StatusFollower, control: ControlFollower
+    ) -> None:
+        waited = self._resources.patience.landing_seconds
+        deadline = time.monotonic() + waited
+        while len(self.overview.landings) < driver_epoch.count and not self._stop_requested.is_set():
+            self._read_status(status, TICK_SECONDS)
+            self._raise_if_over(driver_epoch, control)
             if self._must_stop(control):
-                self._stop_asked.set()
+                self._stop_requested.set()
             if time.monotonic() > deadline:
                 break
-        if not self.view.landings and not self._stop_asked.is_set():
+        if not self.overview.landings and not self._stop_requested.is_set():
             raise LogError(
                 "no-landing",
-                f"no slot of {term.count} started within {self._means.patience.landing_seconds:g} s",
-                "has the cluster free cores? look at its page, or lower the number of slots",
+                f"none of {driver_epoch.count} slots started within {waited:g} s",
+                "check that the cluster has free cores, or lower the number of slots",
             )
-        machines = {landing.machine for landing in self.view.landings.values()}
+        machines = {landing.machine for landing in self.overview.landings.values()}
         if self._machine is not None and machines - {self._machine}:
             raise LogError(
                 "log-on-one-machine",
-                "a sqlite log lies on one machine, and executors run on others",
+                "a sqlite log is on one machine, and executors run on others",
                 "use a kafka:// log, or --master local[*]",
             )
 
-    def _follow(self, term: DriverEpoch, status: StatusFollower, control: ControlFollower) -> int | None:
-        """Until the end, or until a new plan is due: over how many slots?"""
-        while not self._stop_asked.is_set():
-            self._read(status, TICK_SECONDS)
-            self._look_at_log()
-            self._check(term, control)
+    def _watch_epoch(
+        self, driver_epoch: DriverEpoch, status: StatusFollower, control: ControlFollower
+    ) -> int | None:
+        """Watch an epoch until it ends. Returns the number of slots of the next plan, or None if the app
+        stops."""
+        while not self._stop_requested.is_set():
+            self._read_status(status, TICK_SECONDS)
+            self._check_log()
+            self._raise_if_over(driver_epoch, control)
             if self._must_stop(control):
                 return None
             if self._caught_up is not None and self._caught_up.reached():
                 return None
-            slots = self._more_partitions() or self._better(term)
+            slots = self._more_partitions() or self._slots_of_due_plan(driver_epoch)
             if slots is not None:
                 return slots
         return None
 
     def _more_partitions(self) -> int | None:
-        """How many slots a plan with added partitions should have. Of a run that ends by itself they are no
-        part: it works up to what there was when it began."""
-        self._grown = self._watch.look(self.epoch) if self._caught_up is None else None
-        if self._grown is None:
+        """Return how many slots a plan with added partitions should have, or None if there are none. A run
+        that stops when caught up ignores them: its ends were pinned when it started."""
+        self._grown_run = self._watch.check(self.epoch) if self._caught_up is None else None
+        if self._grown_run is None:
             return None
-        return max(1, min(self._wanted or self._means.launcher.room(), len(self._grown.tasks())))
+        return max(
+            1, min(self._requested_slots or self._resources.launcher.room(), len(self._grown_run.tasks()))
+        )
 
-    def _better(self, term: DriverEpoch) -> int | None:
-        """How many slots a new plan should have, if one is due: seldom, since everything stops for it."""
+    def _slots_of_due_plan(self, driver_epoch: DriverEpoch) -> int | None:
+        """Return how many slots a new plan should have, or None if none is due. New plans are rare, since all
+        slots stop for them."""
         now = time.monotonic()
-        if now < self._look_at:
+        if now < self._next_room_check:
             return None
-        self._look_at = now + LOOK_FOR_ROOM_SECONDS
-        left = term.count - len(term.gone())
-        if 0 < left < term.count:
-            return self._most(left if self._wanted else min(left, self._means.launcher.room()))
-        if now < self._planned_at + self._means.patience.between_plans_seconds:
+        self._next_room_check = now + ROOM_CHECK_SECONDS
+        left = driver_epoch.count - len(driver_epoch.lost_slots())
+        if 0 < left < driver_epoch.count:
+            return self._within_tasks(
+                left if self._requested_slots else min(left, self._resources.launcher.room())
+            )
+        if now < self._planned_at + self._resources.patience.between_plans_seconds:
             return None
-        return term.count if term.saves() else self._more(term)
+        return (
+            driver_epoch.count
+            if driver_epoch.would_save_restores()
+            else self._slots_if_more_room(driver_epoch)
+        )
 
-    def _more(self, term: DriverEpoch) -> int | None:
-        """How many slots there is room for, if they are more."""
-        before, self._room = self._room, self._means.launcher.room()
-        if self._room != before:  # executors come one after the other
+    def _slots_if_more_room(self, driver_epoch: DriverEpoch) -> int | None:
+        """Return how many slots there is room for, or None if that is not more than now."""
+        before, self._last_room = self._last_room, self._resources.launcher.room()
+        if self._last_room != before:  # executors come one after the other
             return None
-        if self._room <= self._unfilled:  # it was there last time too, and somebody else has it
+        if self._last_room <= self._unfilled_room:  # other programs used it at the last plan
             return None
-        more = self._most(min(self._wanted or self._room, self._room))
-        return more if more > term.count else None
+        more = self._within_tasks(min(self._requested_slots or self._last_room, self._last_room))
+        return more if more > driver_epoch.count else None
 
-    def _most(self, slots: int) -> int:
-        return max(1, min(slots, len(self._means.run.tasks())))
+    def _within_tasks(self, slots: int) -> int:
+        return max(1, min(slots, len(self._resources.run.tasks())))
 
     def _must_stop(self, control: ControlFollower) -> bool:
-        """Whether somebody asked for the end: here, or through the control topic."""
-        return self._stop_asked.is_set() or self._is_for_us(control.now.stop(ROLE))
+        """Return whether a stop was requested, by `stop` or through the control topic."""
+        return self._stop_requested.is_set() or self._ends_this_run(control.current.stop(ROLE))
 
-    def _is_for_us(self, stop: Stop) -> bool:
-        """Whether a stop is meant to end this run, under whichever of its epochs it was asked for."""
+    def _ends_this_run(self, stop: Stop) -> bool:
+        """Return whether a stop ends this run, whichever of its epochs it names."""
         return stop.epoch >= self._first_epoch and not stop.for_new_plan
 
-    def _end(self, status: StatusFollower, seconds: float, *, for_new_plan: bool = False) -> None:
-        if self._term is not None:
-            self._term.end(
-                seconds, lambda: self._read(status, 0.0), for_new_plan=for_new_plan, failure=self._cause
+    def _end_epoch(self, status: StatusFollower, seconds: float, *, for_new_plan: bool = False) -> None:
+        if self._driver_epoch is not None:
+            self._driver_epoch.end(
+                seconds,
+                lambda: self._read_status(status, 0.0),
+                for_new_plan=for_new_plan,
+                failure=self._cause,
             )
             with suppress(TidegateError):
                 self._read_last_reports(status)
 
     def _report_notices(self, claim: Claim) -> None:
-        """In the status topic: from there they come to the view of this run and to others who follow it."""
-        for notice in self._means.run.notices:
+        """Publish them to the status topic, for the overview of this run and for servers that follow it."""
+        for notice in self._resources.run.notices:
             warned = Warned(claim.epoch, DRIVER, 0, notice.code, notice.message, notice.hint)
             with suppress(TidegateError):
-                tell(self._means.log, claim.app, warned, self._means.clock.now())
+                publish_status(self._resources.log, claim.app, warned, self._resources.clock.now())
 
-    def _warn_of_stages(self, term: DriverEpoch) -> None:
-        """A stage without a core waits, and nobody would know why."""
-        cores = self._means.launcher.cores()
-        if self._means.run.stages() and cores <= term.count:
-            told = f"slots use all {cores} cores, and stages wait for one"
-            self.view.take(Warned(self.epoch, -1, 0, "no-core-for-stages", told, "lower --slots"))
+    def _warn_of_stages(self, driver_epoch: DriverEpoch) -> None:
+        """Warn if slots use all cores: stages would wait without any message."""
+        cores = self._resources.launcher.cores()
+        if self._resources.run.stages() and cores <= driver_epoch.count:
+            message = f"slots use all {cores} cores, and stages wait for one"
+            self.overview.add(Warned(self.epoch, -1, 0, "no-core-for-stages", message, "lower --slots"))
 
     # --- what is known --------------------------------------------------------------------------------
 
-    def _check(self, term: DriverEpoch, control: ControlFollower) -> None:
-        """Raise for what ends the app: another driver, a writer that failed, a budget that is spent."""
+    def _raise_if_over(self, driver_epoch: DriverEpoch, control: ControlFollower) -> None:
+        """Raise the error that ends the app: another driver took over, the driver's writer failed, or slots
+        failed too often."""
         control.poll()
-        if control.now.epoch(ROLE) > self.epoch:
+        if control.current.epoch(ROLE) > self.epoch:
             raise FencedError(
-                f"driver of {self._means.run.manifest.app}", self.epoch, control.now.epoch(ROLE)
+                f"driver of {self._resources.run.manifest.app}", self.epoch, control.current.epoch(ROLE)
             )
-        if term.fatal is not None:
-            raise term.fatal
-        recent = self.view.recent_failures(self._means.patience.within_seconds)
-        if len(recent) > self._means.patience.failures:
+        if driver_epoch.fatal is not None:
+            raise driver_epoch.fatal
+        recent = self.overview.recent_failures(self._resources.patience.within_seconds)
+        if len(recent) > self._resources.patience.failures:
             raise error_of(_cause(recent), len(recent))
 
-    def _look_at_log(self) -> None:
-        """A log that does not answer is waited for, and that shows."""
+    def _check_log(self) -> None:
+        """Check the log when slots are quiet. The driver waits for a log that does not answer, and the
+        overview shows it."""
         now = time.monotonic()
-        quiet = max(self.view.heard.values(), default=now)
-        if now < max(quiet, self._looked_at) + QUIET_SECONDS:
+        quiet = max(self.overview.last_report.values(), default=now)
+        if now < max(quiet, self._log_checked_at) + QUIET_SECONDS:
             return
-        self._looked_at = now
+        self._log_checked_at = now
         try:
-            self._means.log.check()
+            self._resources.log.check()
         except LogError as error:
-            self.view.log_trouble = error
+            self.overview.log_trouble = error
         else:
-            self.view.log_trouble = None
+            self.overview.log_trouble = None
 
-    def _read(self, status: StatusFollower, wait: float) -> int:
-        """Take what was published, and return how many records that were."""
+    def _read_status(self, status: StatusFollower, wait: float) -> int:
+        """Add what was published to the overview. Returns the number of records read."""
         found = list(status.poll(wait))
         for one in found:
             if one.epoch == self.epoch:
-                self.view.take(one)
+                self.overview.add(one)
         return len(found)
 
     def _read_last_reports(self, status: StatusFollower) -> None:
-        """Slots report their totals when they end, right before their jobs do."""
+        """Read the totals that slots publish right before their jobs end."""
         deadline = time.monotonic() + LAST_REPORTS_SECONDS
-        while time.monotonic() < deadline and self._read(status, TICK_SECONDS):
+        while time.monotonic() < deadline and self._read_status(status, TICK_SECONDS):
             pass
 
 
 def _cause_of(error: BaseException) -> Cause:
-    """As it is kept in the control topic, for whoever looks later."""
+    """Return the error in the form that is kept in the control topic."""
     if isinstance(error, TidegateError):
         return Cause(error.code, error.message, error.hint)
     return Cause(type(error).__name__, first_line(error), "see the output of the driver")
 
 
 def _cause(failures: list[Failure]) -> Failure:
-    """The first that says more than that a job was lost."""
+    """Return the first failure that has another cause than a lost job."""
     return next((one for one in failures if one.code != "slot-lost"), failures[0])

@@ -1,5 +1,5 @@
-"""Where the tasks of an app begin: positions that the driver writes in one transaction with the plan that
-gives the tasks to slots for the first time. From then on a missing position is an error, never offset 0."""
+"""The first positions of an app's tasks. The driver writes them in one transaction with the plan that assigns
+the tasks for the first time. From then on a missing position is an error, never offset 0."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ if TYPE_CHECKING:
 
 
 def append_first_positions(run: Run, driver: Writer, before: Plan) -> None:
-    """For all tasks that no plan gave to anybody yet; `before` is the last one. Raises LogError
-    `positions-missing` for one that was given and has no position, and, without any plan, `control-missing`
-    or `state-without-positions`."""
+    """Append first positions for all tasks that no plan has assigned yet; `before` is the last plan. Raises
+    LogError `positions-missing` for an assigned task without a position, and, without any plan,
+    `control-missing` or `state-without-positions`."""
     app, now = run.manifest.app, run.context.clock.now()
     known = read_positions(run.log, app)
-    mine = of_manifest(run.manifest)
+    belongings = of_manifest(run.manifest)
     if not before.epoch:
         if known:
             raise control_missing(app)
-        check_no_state(run.log, mine)
+        check_no_state(run.log, belongings)
     stages = {stage.name for stage in before.stages}
-    given = {task for slot in before.slots for task in slot.tasks}
-    given |= {stage.task for stage in run.stages() if stage.name in stages}
-    check_positions(app, known, given)
+    assigned = {task for slot in before.slots for task in slot.tasks}
+    assigned |= {stage.task for stage in run.stages() if stage.name in stages}
+    check_positions(app, known, assigned)
     first = {
-        task: _first_position(run, sub, task, mine.named) for sub, task in run.tasks() if task not in known
+        task: _first_position(run, sub, task, belongings.named)
+        for sub, task in run.tasks()
+        if task not in known
     }
     for stage in run.stages():
         if stage.task not in known:
@@ -47,8 +49,9 @@ def append_first_positions(run: Run, driver: Writer, before: Plan) -> None:
 
 
 def _first_position(run: Run, sub: Subtopology, task: TaskId, named: frozenset[str]) -> Position:
-    """From the start of each topic. What a gate admitted before to a topic that the user named is not read:
-    it was read once, or is another's, and comes again from the sources."""
+    """Return a position at the start of each source. A topic that the user named for admitted events is read
+    from its end: what it holds was read before or belongs to another app, and the gate admits its events
+    again."""
     log, manifest, nodes = run.log, run.manifest, run.context.topology.nodes
     sources: dict[str, dict[int, int]] = {}
     for node in (nodes[number] for number in sub.inputs):

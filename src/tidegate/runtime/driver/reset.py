@@ -1,11 +1,12 @@
-"""Starting an app over: what belongs to it alone is deleted, and its next run begins with the sources.
+"""Reset an app: delete what belongs to it alone, so that its next run starts from the beginning of its
+sources.
 
-1 find what belongs to the app; what another app calls its own too is left alone; 2 see that no run holds the
-app, or end the one that does: ask it to stop and wait for its slots; 3 take the app over, as a driver does:
-nobody who held a writer of its last plan can commit from here on. Unless it is forced, the reset ends here if
-a run began after 2, while the question was on screen: no topic is deleted; 4 delete its topics, the control
-topic last: a reset that is killed can be run again, and until then a start is refused by name. Before each
-topic the control topic is looked at: a run that takes the app over meanwhile ends the reset.
+1 find what belongs to the app; topics that another app owns too are left alone; 2 check that no run holds the
+app, or stop the one that does and wait for its slots; 3 take the app over, as a driver does: no holder of a
+writer of its last plan can commit any more. Unless it is forced, the reset ends here if a run began after 2,
+while the question was on screen: no topic is deleted; 4 delete its topics, the control topic last: a reset
+that is killed can be run again, and until then a start is refused by name. Before each topic the control
+topic is read: a run that takes the app over meanwhile ends the reset.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidegate.log.ensure import find_topic
 from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
-from tidegate.runtime.driver.takeover import ask_to_stop, take_over
+from tidegate.runtime.driver.takeover import request_stop, take_over
 from tidegate.runtime.topics.control import ROLE, Control, read_control
 from tidegate.runtime.topics.manifests import manifests
 from tidegate.runtime.topics.status import Ended, Failure, Status, StatusFollower, decoded
@@ -30,14 +31,14 @@ from tidegate.topology.belongings import Belongings, of_manifest
 from tidegate.types import TopicPartition
 
 SILENT_SECONDS = 3.0
-"""Slots report once a second: one that reports nothing for so long does not run."""
+"""Slots report once a second: one that has reported nothing for this long does not run."""
 LOOK_BACK_MS = 600_000
 POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What a reset deletes, in this order, and what it leaves alone."""
+    """The topics that a reset deletes, in this order, and those that it leaves alone."""
 
     app: str
     topics: list[str]
@@ -51,32 +52,36 @@ class Holder:
 
     epoch: int
     ending: bool
-    """Whether it was asked to stop."""
-    seen_ms: int | None
+    """Whether a stop was requested."""
+    last_report_ms: int | None
     """How long ago one of its slots reported anything; None if none did lately."""
 
 
-def planned_reset(log: Log, mine: Belongings) -> Reset:
-    """Step 1. Sources, outputs, topics of gates and those that the user named stay."""
-    control, own = names.control(mine.app), set(mine.state) - mine.named
-    own |= {made(mine.app) for made in (names.positions, names.status, names.dead_letters)}
+def planned_reset(log: Log, belongings: Belongings) -> Reset:
+    """Plan a reset: step 1. Sources, outputs, topics of gates and topics that the user named are kept."""
+    control, own = names.control(belongings.app), set(belongings.state) - belongings.named
+    own |= {made(belongings.app) for made in (names.positions, names.status, names.dead_letters)}
     shared = {
         topic: other.app
         for other in map(of_manifest, manifests(log))
-        if other.app != mine.app
-        for topic in sorted((own | {control}) & mine.shared_with(other))
+        if other.app != belongings.app
+        for topic in sorted((own | {control}) & belongings.shared_with(other))
     }
-    ordered = [*(topic for topic in mine.state if topic in own), *sorted(own - set(mine.state)), control]
+    ordered = [
+        *(topic for topic in belongings.state if topic in own),
+        *sorted(own - set(belongings.state)),
+        control,
+    ]
     topics = [topic for topic in ordered if topic not in shared and find_topic(log, topic) is not None]
-    return Reset(mine.app, topics, shared)
+    return Reset(belongings.app, topics, shared)
 
 
-def holder(log: Log, app: str, clock: Clock) -> Holder | None:
-    """Step 2: the run that holds the app, if any.
+def find_holder(log: Log, app: str, clock: Clock) -> Holder | None:
+    """Return the run that holds the app, or None: step 2.
 
-    A run that ends in order writes a stop for its own epoch, and each of its slots reports its end. One that
-    did not write it holds the app: it may have been killed, and nothing in the log shows the difference.
-    Where a slot did not report its end, it is listened to for a few seconds.
+    A run that ends in order writes a stop for its own epoch, and each of its slots reports its end. A run
+    without that stop holds the app: it may have been killed, and nothing in the log shows the difference. If
+    a slot has not reported its end, this waits a few seconds for further reports.
     """
     if find_topic(log, names.control(app)) is None:
         return _unknown_run(log, app)
@@ -86,44 +91,47 @@ def holder(log: Log, app: str, clock: Clock) -> Holder | None:
         return None
     now = clock.now()
     reports = [(at, one) for at, one in _reports(log, app, now - LOOK_BACK_MS) if one.epoch == epoch]
-    seen = max((at for at, _ in reports), default=None)
-    ago = None if seen is None else max(0, now - seen)
+    newest = max((at for at, _ in reports), default=None)
+    ago = None if newest is None else max(0, now - newest)
     if stop.epoch < epoch or stop.for_new_plan:
-        return Holder(epoch, ending=False, seen_ms=ago)
+        return Holder(epoch, ending=False, last_report_ms=ago)
     ended = {one.slot for _, one in reports if isinstance(one, Ended)}
     if _planned(control, epoch) <= ended or not _reports_again(log, app, epoch):
         return None
-    return Holder(epoch, ending=True, seen_ms=ago)
+    return Holder(epoch, ending=True, last_report_ms=ago)
 
 
 def end_run(log: Log, app: str, who: str, clock: Clock, seconds: float) -> int:
-    """Step 2 by force: ask for the end, and wait until all slots have ended, none reports anything any more,
-    or the time is up. How many ended."""
+    """Stop the run that holds the app: step 2 with `--force`. Waits until all slots have ended, none reports
+    any more, or the time is up. Returns how many ended."""
     if find_topic(log, names.control(app)) is None:
         return 0
     with closing(StatusFollower(log, app)) as follower:
-        epoch = ask_to_stop(log, app, who, clock.now())
+        epoch = request_stop(log, app, who, clock.now())
         planned = _planned(read_control(log, app), epoch)
         ended: set[int] = set()
-        deadline, heard = time.monotonic() + seconds, time.monotonic()
-        while not (planned and planned <= ended) and time.monotonic() < min(deadline, heard + SILENT_SECONDS):
+        deadline, last_report = time.monotonic() + seconds, time.monotonic()
+        while not (planned and planned <= ended) and time.monotonic() < min(
+            deadline, last_report + SILENT_SECONDS
+        ):
             for one in follower.poll(POLL_SECONDS):
                 if one.epoch == epoch:
-                    heard = time.monotonic()
+                    last_report = time.monotonic()
                     ended |= {one.slot} if isinstance(one, Ended | Failure) else set()
     return len(ended)
 
 
-def carry_out(log: Log, reset: Reset, clock: Clock, seen: int | None = None) -> None:
-    """Steps 3 and 4. `seen` is the epoch that step 2 was about; None by force. Raises FencedError if a run
-    takes the app over meanwhile, and StateError `app-running` if one did since `seen`."""
+def carry_out(log: Log, reset: Reset, clock: Clock, expected: int | None = None) -> None:
+    """Carry out steps 3 and 4. `expected` is the newest epoch that step 2 found; None with `--force`. Raises
+    FencedError if a run takes the app over meanwhile, and StateError `app-running` if one started since step
+    2."""
     if names.control(reset.app) not in reset.topics:
         for topic in reset.topics:
             log.delete(topic)
         return
     with closing(take_over(log, reset.app, 1, clock)) as claim:
-        if seen is not None and claim.epoch != seen + 1:
-            raise _began(reset.app, claim.epoch - 1)
+        if expected is not None and claim.epoch != expected + 1:
+            raise _started_meanwhile(reset.app, claim.epoch - 1)
         for topic in reset.topics:
             reach("reset.4")
             newest = read_control(log, reset.app).epoch(ROLE)
@@ -132,14 +140,14 @@ def carry_out(log: Log, reset: Reset, clock: Clock, seen: int | None = None) -> 
             log.delete(topic)
 
 
-def held(app: str, run: Holder) -> StateError:
-    """The refusal of a reset."""
+def held_error(app: str, run: Holder) -> StateError:
+    """Return the error of a reset that is refused because a run holds the app."""
     if run.ending:
         state = "is ending"
-    elif run.seen_ms is not None and run.seen_ms < 1000 * SILENT_SECONDS:
-        state = f"is running: a slot reported {run.seen_ms / 1000:.1f} s ago"
+    elif run.last_report_ms is not None and run.last_report_ms < 1000 * SILENT_SECONDS:
+        state = f"is running: a slot reported {run.last_report_ms / 1000:.1f} s ago"
     else:
-        state = "has not ended in order: it was killed, or it is starting, or it does not reach the log"
+        state = "has not ended in order: it was killed, is starting, or cannot reach the log"
     return StateError(
         "app-running",
         f"app {app!r} is held by its run of epoch {run.epoch}, which {state}",
@@ -148,11 +156,12 @@ def held(app: str, run: Holder) -> StateError:
 
 
 def last_epoch(log: Log, app: str) -> int:
-    """Of the newest run; 0 before the first, or without a control topic. Ask before `holder`."""
+    """Return the epoch of the newest run; 0 before the first, or without a control topic. Call it before
+    `find_holder`."""
     return read_control(log, app).epoch(ROLE) if find_topic(log, names.control(app)) is not None else 0
 
 
-def _began(app: str, epoch: int) -> StateError:
+def _started_meanwhile(app: str, epoch: int) -> StateError:
     return StateError(
         "app-running",
         f"app {app!r} was started while the reset was waiting for an answer: nothing was deleted, and its run"
@@ -162,10 +171,10 @@ def _began(app: str, epoch: int) -> StateError:
 
 
 def _unknown_run(log: Log, app: str) -> Holder | None:
-    """Without a control topic: whether anybody reports anything."""
+    """Return a holder if any slot still reports, for an app without a control topic."""
     if find_topic(log, names.status(app)) is None or not _reports_again(log, app, None):
         return None
-    return Holder(0, ending=False, seen_ms=0)
+    return Holder(0, ending=False, last_report_ms=0)
 
 
 def _planned(control: Control, epoch: int) -> set[int]:
@@ -174,7 +183,7 @@ def _planned(control: Control, epoch: int) -> set[int]:
 
 
 def _reports_again(log: Log, app: str, epoch: int | None) -> bool:
-    """Whether a slot reports that it runs, within the time in which one that runs does."""
+    """Return whether a slot reports that it runs, within the time in which a running slot does."""
     deadline = time.monotonic() + SILENT_SECONDS
     with closing(StatusFollower(log, app)) as follower:
         while time.monotonic() < deadline:
@@ -185,7 +194,7 @@ def _reports_again(log: Log, app: str, epoch: int | None) -> bool:
 
 
 def _reports(log: Log, app: str, since: int) -> Iterator[tuple[int, Status]]:
-    """What slots reported lately, with the time of it."""
+    """Yield what slots reported since a time, each with its timestamp."""
     if find_topic(log, names.status(app)) is None:
         return
     partition = TopicPartition(names.status(app), 0)

@@ -14,7 +14,7 @@ from tidegate.log.positions import TaskId, check_positions, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.first_positions import append_first_positions
 from tidegate.runtime.driver.takeover import Claim, take_over
-from tidegate.runtime.output.on_error import Place
+from tidegate.runtime.output.on_error import RecordPosition
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.slot.stage import Stage
@@ -28,8 +28,8 @@ from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, partition_counts
 from tidegate.types import TopicPartition
 
-ASKING_THREADS = 8
-"""Each question takes the log some milliseconds, and there may be many topics."""
+DESCRIBE_THREADS = 8
+"""`describe` takes the log some milliseconds, and there may be many topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class Run:
     log: Log
     counts: Mapping[tuple[str, int], int]
     notices: tuple[TidegateError, ...] = field(default=(), kw_only=True)
-    """What a person should know of this start, such as functions that changed since the last one."""
+    """What the user should know about this start, such as functions that changed since the last one."""
 
     @property
     def manifest(self) -> Manifest:
         return self.context.manifest
 
     def tasks(self) -> list[tuple[Subtopology, TaskId]]:
-        """All stream tasks of the app."""
+        """Return all stream tasks of the app."""
         stages = [sub for sub, _ in self.context.topology.stages()]
         return [
             (sub, TaskId(sub.component, self.manifest.generation, sub.number, partition))
@@ -57,7 +57,7 @@ class Run:
         ]
 
     def stages(self) -> list[Stage]:
-        """All DataFrame stages of the app."""
+        """Return all DataFrame stages of the app."""
         manifest, nodes = self.manifest, self.context.topology.nodes
         return [
             Stage(
@@ -79,33 +79,36 @@ class Run:
         limits: Limits | None = None,
         listener: RestoreListener | None = None,
     ) -> list[Slot]:
-        """Take over from whoever ran before, and open new slots over all tasks, in this process."""
+        """Take over the app, and open new slots for all its tasks in this process."""
         app, clock = self.manifest.app, self.context.clock
         tasks = [task for _, task in self.tasks()]
         with closing(take_over(self.log, app, self.manifest.generation, clock)) as claim:
-            given = {number: tasks[number::count] for number in range(count)}
-            plan = self.plan(claim, given, dict.fromkeys(given, ""))
+            assignment = {number: tasks[number::count] for number in range(count)}
+            plan = self.plan(claim, assignment, dict.fromkeys(assignment, ""))
         return [self.slot(slot, plan.epoch, state_dir, limits, listener) for slot in plan.slots]
 
-    def plan(self, claim: Claim, given: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str]) -> Plan:
-        """Step 5 of a takeover: the plan, and with it first positions where there are none."""
+    def plan(
+        self, claim: Claim, assignment: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str]
+    ) -> Plan:
+        """Write the plan, and first positions where there are none: step 5 of a takeover."""
         topics = self._uids(self._checked_topics())
         self._check_uids(claim.before, topics)
         append_first_positions(self, claim.writer, claim.before)
-        return claim.write_plan(given, hosts, self.stages(), topics, self.context.clock.now())
+        return claim.write_plan(assignment, hosts, self.stages(), topics, self.context.clock.now())
 
     def check_topics(self, plan: Plan) -> None:
-        """Raise LogError `topic-recreated` for a source that is another one than the plan was made for."""
+        """Raise LogError `topic-recreated` for a source that was recreated since the plan was written."""
         self._check_uids(plan, self._uids(self.manifest.sources))
 
     def _checked_topics(self) -> list[str]:
-        """Those that positions speak of: they mean nothing in another topic of the same name."""
+        """Return the topics that positions refer to: offsets are meaningless in another topic of the same
+        name."""
         manifest = self.manifest
         changelogs = [store.changelog for store in manifest.stores.values() if store.changelog]
         return [*manifest.sources, *manifest.internal.values(), *changelogs]
 
     def _uids(self, topics: Iterable[str]) -> dict[str, str]:
-        with ThreadPoolExecutor(ASKING_THREADS) as pool:
+        with ThreadPoolExecutor(DESCRIBE_THREADS) as pool:
             return {info.name: info.uid for info in pool.map(self.log.describe, topics)}
 
     def _check_uids(self, plan: Plan, uids: Mapping[str, str]) -> None:
@@ -113,8 +116,8 @@ class Run:
             if uids.get(topic, uid) != uid:
                 raise LogError(
                     "topic-recreated",
-                    f"topic {topic!r} was deleted and created again: positions speak of the old one",
-                    f"bring the old topic back, or start over with: tidegate reset {self.manifest.app}",
+                    f"topic {topic!r} was deleted and created again: positions refer to the old one",
+                    f"restore the old topic, or start over with: tidegate reset {self.manifest.app}",
                 )
 
     def slot(
@@ -130,7 +133,8 @@ class Run:
         pinned: Mapping[TopicPartition, int] | None = None,
         refusals: Refusals | None = None,
     ) -> Slot:
-        """A slot with its tasks as planned, from the committed positions; the writer is opened first."""
+        """Return a slot with its planned tasks, which start from the committed positions. Opens the writer
+        first."""
         app, clock = self.manifest.app, self.context.clock
         opened = self.log.writer(plan.writer) if writer is None else writer
         read_at = clock.now()
@@ -155,13 +159,13 @@ class Run:
         )
 
     def partitions_now(self) -> dict[str, int]:
-        """How many partitions the topics of the user have now."""
+        """Return how many partitions the user's topics have now."""
         topics = {**self.manifest.sources, **self.manifest.sinks}
         return {topic: self.log.describe(topic).partitions for topic in topics}
 
     def grown(self, partitions: Mapping[str, int]) -> Run:
-        """The app with these partitions of its sources. Raises ConfigError `partitions-changed` where they
-        cannot be taken in."""
+        """Return a run with these partition counts of its sources. Raises ConfigError `partitions-changed` if
+        the app cannot adopt them."""
         context = self.context
         manifest = grown(context.topology, self.manifest, partitions)
         infos = {**context.topics, **{topic: self.log.describe(topic) for topic in manifest.sources}}
@@ -171,7 +175,7 @@ class Run:
         return Run(replace(context, manifest=manifest, topics=infos), self.log, counts)
 
     def sources(self) -> list[TopicPartition]:
-        """All partitions that the app reads from outside."""
+        """Return all source partitions of the app."""
         return [
             TopicPartition(topic, partition)
             for topic, count in self.manifest.sources.items()
@@ -181,12 +185,15 @@ class Run:
     def _pins(
         self, sub: Subtopology, task: TaskId, pinned: Mapping[TopicPartition, int] | None
     ) -> dict[TopicPartition, int] | None:
-        """The pinned ends of a task that reads nothing but source topics: it merges strictly up to them."""
+        """Return the pinned ends for a task that reads source topics only: it merges strictly up to them.
+        None for others."""
         nodes = [self.context.topology.nodes[number] for number in sub.inputs]
         if pinned is None or any(node.topic is None for node in nodes):
             return None
-        mine = (TopicPartition(node.topic.name, task.partition) for node in nodes if node.topic is not None)
-        return {partition: pinned[partition] for partition in mine}
+        partitions = (
+            TopicPartition(node.topic.name, task.partition) for node in nodes if node.topic is not None
+        )
+        return {partition: pinned[partition] for partition in partitions}
 
     def task(
         self,
@@ -197,9 +204,10 @@ class Run:
         limits: Limits | None = None,
         pinned: Mapping[TopicPartition, int] | None = None,
         attempt: int = 0,
-        refused: Mapping[Place, LogError] | None = None,
+        refused: Mapping[RecordPosition, LogError] | None = None,
     ) -> StreamTask:
-        """One stream task with its stores registered; with `pinned` ends it merges strictly, up to them."""
+        """Return a stream task with its stores registered. With `pinned` ends it merges strictly, up to
+        them."""
         owner = Owner(self.manifest.app, task, self.log.id, epoch, attempt)
         home = task_home(state_dir, self.manifest.app, task)
         state = self.state(owner, home, limits)
@@ -213,5 +221,5 @@ class Run:
         return StreamTask(self.context, sub, task, state, pinned, ends, refused)
 
     def state(self, owner: Owner, home: Path, limits: Limits | None) -> StateManager:
-        """The state of a task: here, so that the simulator can look at it."""
+        """Return the state of a task. A method of its own, so that the simulator can replace it."""
         return StateManager(owner, home, self.context.clock, limits)

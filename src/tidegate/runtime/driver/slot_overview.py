@@ -1,4 +1,4 @@
-"""What a driver knows of its slots: for itself, and for whoever looks on."""
+"""What a driver knows of its slots."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from tidegate.errors import LogError
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned
 
 SILENT_SECONDS = 3.0
-"""Slots publish something once a second. One that has not done so for this long is not known to run."""
+"""Slots publish something once a second. One that has not for this long may not be running."""
 KEPT_EVENTS = 1000
 
 Event = Landing | Failure | Warned | Ended
-"""What a person may want to see as it happens. A failure is one event, however many reported it."""
+"""What a user may want to see as it happens. A failure is one event, even if slot and driver both report
+it."""
 
 
 @dataclass(slots=True)
 class SlotOverview:
-    """Of one run. Numbers of slots are their own; those below 0 are stages."""
+    """The slots of one run by their numbers. Negative numbers are stages."""
 
     landings: dict[int, Landing] = field(default_factory=dict)
     numbers: dict[int, Numbers] = field(default_factory=dict)
     failures: deque[tuple[float, Failure]] = field(default_factory=lambda: deque(maxlen=100))
     warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=100))
-    heard: dict[int, float] = field(default_factory=dict)
-    """When each slot last told anything."""
+    last_report: dict[int, float] = field(default_factory=dict)
+    """When each slot last published anything."""
     log_trouble: LogError | None = None
     """Why the log does not answer; None while it does."""
     restarts: int = 0
@@ -37,30 +38,30 @@ class SlotOverview:
     _event_count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, told: Landing | Numbers | Failure | Warned | Ended) -> None:
-        """What a slot published, or the driver of a slot."""
-        by_driver = isinstance(told, Failure) and told.by_driver
-        if told.slot >= 0 and not by_driver:
-            self.heard[told.slot] = time.monotonic()
+    def add(self, status: Landing | Numbers | Failure | Warned | Ended) -> None:
+        """Add what a slot published, or the driver on behalf of a slot."""
+        by_driver = isinstance(status, Failure) and status.by_driver
+        if status.slot >= 0 and not by_driver:
+            self.last_report[status.slot] = time.monotonic()
             self.log_trouble = None
-        match told:
+        match status:
             case Landing():
-                self.landings[told.slot] = told
-                self.numbers.pop(told.slot, None)  # those of the job before say nothing of this one
+                self.landings[status.slot] = status
+                self.numbers.pop(status.slot, None)  # they belong to the previous job
             case Numbers():
-                self.numbers[told.slot] = told
+                self.numbers[status.slot] = status
             case Failure():
-                self._take_failure(told)
+                self._add_failure(status)
             case Warned():
-                self.warnings.append(told)
+                self.warnings.append(status)
             case Ended():
-                self.records += told.records
-        if isinstance(told, Landing | Warned | Ended):
-            self._add_event(told)
+                self.records += status.records
+        if isinstance(status, Landing | Warned | Ended):
+            self._add_event(status)
 
     def events_after(self, seen: int) -> tuple[int, list[Event]]:
-        """How many events there were, and those that came after the first `seen` of them. The oldest of many
-        are not kept."""
+        """Return how many events there were in all, and those after the first `seen` of them. Only the newest
+        are kept."""
         with self._lock:
             new = min(self._event_count - seen, len(self._events))
             return self._event_count, list(self._events)[len(self._events) - new :]
@@ -70,8 +71,8 @@ class SlotOverview:
             self._events.append(event)
             self._event_count += 1
 
-    def note(self, failure: Failure) -> None:
-        """How a job ended, as it looked from outside: what the slot itself told counts more."""
+    def add_seen_by_driver(self, failure: Failure) -> None:
+        """Add how a job ended as the driver saw it, unless the slot itself reported it."""
         with self._lock:
             if not any(_same(one, failure) for _, one in self.failures):
                 self.failures.append((time.monotonic(), failure))
@@ -82,19 +83,19 @@ class SlotOverview:
             return [failure for at, failure in self.failures if at >= since]
 
     def silent_seconds(self, slot: int) -> float | None:
-        """For how long a slot has published nothing, if that is longer than one that is at work takes."""
-        silent = time.monotonic() - self.heard.get(slot, time.monotonic())
+        """Return for how long a slot has been silent, or None if it is not longer than usual."""
+        silent = time.monotonic() - self.last_report.get(slot, time.monotonic())
         return silent if silent > SILENT_SECONDS else None
 
-    def next_term(self) -> None:
-        """The slots are others from here on."""
+    def begin_epoch(self) -> None:
+        """Forget the slots of the previous epoch."""
         self.landings.clear()
         self.numbers.clear()
-        self.heard.clear()
+        self.last_report.clear()
 
-    def _take_failure(self, failure: Failure) -> None:
-        """Of one job: what the slot reported replaces what the driver saw, and not the other way round. In
-        the status topic the report of the slot comes first."""
+    def _add_failure(self, failure: Failure) -> None:
+        """Add a failure. For the same job, a report of the slot replaces one of the driver, never the
+        reverse. In the status topic the slot's report comes first."""
         with self._lock:
             known = next((n for n, (_, one) in enumerate(self.failures) if _same(one, failure)), None)
             if known is None:

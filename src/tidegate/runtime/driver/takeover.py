@@ -1,12 +1,12 @@
-"""Who may write: a driver takes an app over from whoever ran it before.
+"""Takeover: how a driver becomes the only one that may write for an app.
 
 1 open the driver's writer, fencing another driver; 2 only then read the control topic to its end, and write
 the highest epoch found + 1; 3 read it back as a committed reader; 4 open, and so fence, every writer that the
 plan found in 2 names; 5 start the slots, wait until they land, and write the plan over those that did, with
 first positions where there are none. Only then do slots open tasks.
 
-Steps 1 to 4 are here. A plan that was read before step 1 may be older than the one in force, and its
-writers would not be fenced.
+Steps 1 to 4 are here. A plan that was read before step 1 may be older than the one in force, and its writers
+would not be fenced.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from tidegate.runtime.topics.control import (
 FENCING_THREADS = 16
 STOP_TRIES = 20
 WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
-"""What a driver writes and may have written already does no harm twice; what failed for one thread leaves the
-writer spent for all."""
+"""After these errors the driver writes again: doing it twice is harmless. A failure in one thread leaves the
+writer unusable for all threads."""
 
 
 class Claim:
-    """An epoch of an app that is ours, until another driver takes it over."""
+    """The right to write for an app under an epoch, until another driver takes the app over."""
 
     def __init__(self, app: str, generation: int, epoch: int, writer: Writer, before: Plan) -> None:
-        """`before` is the plan that it found."""
+        """`before` is the plan that the takeover found."""
         self.before = before
         self.app = app
         self.generation = generation
@@ -54,23 +54,23 @@ class Claim:
         self.writer = writer
 
     def writer_id(self, slot: int) -> str:
-        """Under which a slot of this epoch writes."""
+        """Return the writer id of a slot of this epoch."""
         return names.writer_id(self.app, self.generation, self.epoch, slot)
 
     def stage_writer_id(self, stage: Stage) -> str:
-        """Under which a stage of this epoch writes."""
+        """Return the writer id of a stage of this epoch."""
         return names.writer_id(self.app, self.generation, self.epoch, f"stage-{stage.name}")
 
     def begin_attempt(self, slot: int, attempt: int, now: int) -> None:
-        """Say that a slot's job is started: older starts of it are void from here on."""
+        """Record that a slot's job is started: its older attempts are void from here on."""
         entry = {f"attempt/{ROLE}/{slot}": Attempt(self.epoch, attempt)}
         write_control(self.writer, self.app, entry, now)
         self.writer.commit()
 
     def regain(self, log: Log) -> None:
-        """Open the driver's writer anew, after the log failed in it or it was fenced: for the highest epoch
-        alone. An older driver may open it once too often; it sees that and ends, and the newer one, fenced
-        by it, regains it in turn."""
+        """Reopen the driver's writer after the log failed or it was fenced. Only the driver with the highest
+        epoch may keep it. An older driver may open it once too often: it then finds the newer epoch and ends,
+        and the newer driver, fenced by it, reopens the writer in turn."""
         self._check_newest(log)
         self.writer.close()
         self.writer = log.writer(names.driver_id(self.app, ROLE))
@@ -89,7 +89,7 @@ class Claim:
         topics: dict[str, str],
         now: int,
     ) -> Plan:
-        """Step 5: which slot runs what. The caller may have appended first positions; they come with it."""
+        """Write the plan: step 5. First positions that the caller appended are committed with it."""
         slots = [
             SlotPlan(number, self.writer_id(number), list(mine), hosts[number])
             for number, mine in tasks.items()
@@ -106,11 +106,11 @@ class Claim:
         return plan
 
     def renew(self, log: Log, clock: Clock) -> Claim:
-        """Steps 2 to 4 again, for a new plan by the same driver: a higher epoch, the old writers fenced.
+        """Repeat steps 2 to 4 for a new plan of the same driver: a higher epoch, with the old writers fenced.
 
-        A writer that is refused may only have been idle for so long that the log forgot its id, and one that
-        is spent may have failed for a slot that was starting: so it is regained, once. Raises FencedError if
-        another driver took over, and if a commit that nobody confirmed turns out to have raised the epoch.
+        A fenced writer may only have been idle for so long that the log forgot its id, and an unusable one
+        may have failed in the thread of a starting slot: it is reopened once. Raises FencedError if another
+        driver took over, or if an unacknowledged commit turns out to have raised the epoch.
         """
         try:
             epoch, before = _write_epoch(log, self.app, self.writer, clock)
@@ -119,7 +119,7 @@ class Claim:
                 raise
             self.regain(log)
             epoch, before = _write_epoch(log, self.app, self.writer, clock)
-        _settle(log, self.app, epoch, before)
+        _fence_previous(log, self.app, epoch, before)
         return Claim(self.app, self.generation, epoch, self.writer, before)
 
     def close(self) -> None:
@@ -127,17 +127,17 @@ class Claim:
 
 
 def may_regain(error: LogError) -> bool:
-    """Whether a writer that is opened again may go on after this error."""
+    """Return whether a reopened writer may continue after this error."""
     return isinstance(error, FencedError) or error.retryable or error.code in WRITTEN_AGAIN
 
 
 def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
-    """Steps 1 to 4. Raises FencedError if another driver came in between."""
+    """Take an app over: steps 1 to 4. Raises FencedError if another driver did so meanwhile."""
     reach("driver.1")
     writer = log.writer(names.driver_id(app, ROLE))
     try:
         epoch, before = _write_epoch(log, app, writer, clock)
-        _settle(log, app, epoch, before)
+        _fence_previous(log, app, epoch, before)
     except BaseException:
         writer.close()
         raise
@@ -145,7 +145,7 @@ def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
 
 
 def _write_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int, Plan]:
-    """Step 2: the new epoch, and the plan found."""
+    """Write the next epoch: step 2. Returns it with the plan that was found."""
     reach("driver.2")
     found = read_control(log, app)
     epoch = found.epoch(ROLE) + 1
@@ -154,8 +154,8 @@ def _write_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int,
     return epoch, found.plan(ROLE)
 
 
-def _settle(log: Log, app: str, epoch: int, before: Plan) -> None:
-    """Steps 3 and 4."""
+def _fence_previous(log: Log, app: str, epoch: int, before: Plan) -> None:
+    """Read the epoch back and fence the writers of the previous plan: steps 3 and 4."""
     reach("driver.3")
     _read_back(log, app, epoch)
     reach("driver.4")
@@ -163,7 +163,7 @@ def _settle(log: Log, app: str, epoch: int, before: Plan) -> None:
 
 
 def fence(log: Log, writers: Sequence[str]) -> None:
-    """Open each writer once: whoever holds it is refused from now on."""
+    """Open each writer once, which fences its holder."""
     if not writers:
         return
     with ThreadPoolExecutor(min(FENCING_THREADS, len(writers))) as pool:
@@ -171,7 +171,7 @@ def fence(log: Log, writers: Sequence[str]) -> None:
             opened.close()
 
 
-def ask_to_stop(
+def request_stop(
     log: Log,
     app: str,
     who: str,
@@ -181,15 +181,15 @@ def ask_to_stop(
     for_new_plan: bool = False,
     failure: Cause | None = None,
 ) -> int:
-    """Ask the slots of an epoch, or of the one in force, to finish. Returns the epoch that it names.
+    """Request the slots of an epoch, by default of the newest, to stop. Returns that epoch.
 
-    1 open the writer of stops, fencing another one who asks at the same time; 2 read the control topic to its
-    end, and write the stop unless one is there that asks for as much; fenced in between, begin again with 1.
-    So a stop never goes back to an older epoch, and one that is meant to end the app is not replaced by that
-    of a new plan. 3 read the epoch again: one that was raised meanwhile is named in turn.
+    1 open the writer of stops, fencing another one that requests a stop at the same time; 2 read the control
+    topic to its end, and write the stop unless it already holds one that includes it; if fenced in between,
+    repeat from 1. So a stop never goes back to an older epoch, and a stop that ends the app is not replaced
+    by that of a new plan; 3 read the epoch again: if it was raised meanwhile, stop that one too.
 
-    A driver that ends names its own epoch: somebody else may have taken over meanwhile. A driver that raised
-    its epoch looks for a stop of those that it had before: see `Coordinator`.
+    A driver that ends names its own epoch: another driver may have taken over meanwhile. A driver that raised
+    its epoch looks for stops of its earlier epochs: see `Coordinator`.
     """
     for _ in range(STOP_TRIES):
         with closing(log.writer(f"{names.driver_id(app, ROLE)}.stop")) as writer:
@@ -209,21 +209,21 @@ def ask_to_stop(
             return named
     raise LogError(
         "stop-not-written",
-        f"app {app!r} cannot be asked to stop: others asked at the same time, {STOP_TRIES} times",
+        f"app {app!r} could not be stopped: {STOP_TRIES} tries met other stop requests",
         "try again",
         retryable=True,
     )
 
 
 def _read_back(log: Log, app: str, epoch: int) -> None:
-    """As a committed reader: what others will see is what was written, or somebody newer was here."""
-    seen = read_control(log, app).epoch(ROLE)
-    if seen > epoch:
-        raise FencedError(names.driver_id(app, ROLE), epoch, seen)
-    if seen < epoch:
+    """Check, as a committed reader, that the epoch is visible and no newer one was written."""
+    found = read_control(log, app).epoch(ROLE)
+    if found > epoch:
+        raise FencedError(names.driver_id(app, ROLE), epoch, found)
+    if found < epoch:
         raise LogError(
             "epoch-not-seen",
-            f"epoch {epoch} of app {app!r} was committed and is not there",
-            "start again; if it stays, the log loses what it acknowledged",
+            f"epoch {epoch} of app {app!r} was committed and cannot be read",
+            "start again; if it persists, the log loses acknowledged writes",
             retryable=True,
         )

@@ -12,7 +12,7 @@ from tidegate.runtime.output.origin import origin_of
 from tidegate.text.user_place import user_place
 from tidegate.types import TopicPartition
 
-Place = tuple[TopicPartition, int]
+RecordPosition = tuple[TopicPartition, int]
 """A source partition and an offset in it."""
 CODE, MESSAGE, POSITION, INTERNAL_POSITION, PLACE = (
     HEADER_PREFIX + "error." + name for name in ("code", "message", "position", "internal-position", "place")

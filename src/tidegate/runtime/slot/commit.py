@@ -18,7 +18,7 @@ from tidegate.types import TopicPartition
 
 
 class Committable(Protocol):
-    """What a commit needs of a stream task."""
+    """The part of a stream task that a commit uses."""
 
     @property
     def id(self) -> TaskId: ...
@@ -27,23 +27,24 @@ class Committable(Protocol):
     def state(self) -> StateManager: ...
 
     def send_time(self) -> None:
-        """A commit begins: add what those behind internal topics must know, if anything."""
+        """Called when a commit begins: add time-only records for tasks behind internal topics, if they need
+        any."""
         ...
 
     def moved(self) -> bool:
-        """Whether anything was processed since the last commit."""
+        """Return whether anything was processed since the last commit."""
         ...
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
-        """What goes to topics, in order."""
+        """Return the records to write, in order."""
         ...
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        """Where the task stands, with these changelog offsets."""
+        """Return the task's position, with these changelog offsets."""
         ...
 
     def committed(self, position: Position) -> None:
-        """Everything up to here is committed in the log: forget the outputs."""
+        """Called when the position is committed in the log: clear the outputs."""
         ...
 
 

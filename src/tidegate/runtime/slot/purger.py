@@ -1,6 +1,6 @@
-"""Dropping what lies behind the readers of internal topics.
+"""Purge internal topics up to the positions of their readers.
 
-Nothing depends on it but the space that it frees, so a log that refuses or does not answer stops nobody.
+This only frees space, so an error of the log does not stop the slot.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ class Purger:
         self._done: dict[TopicPartition, int] = {}
         self._reported: set[tuple[str, str]] = set()
 
-    def run(self, behind: Mapping[TopicPartition, Offset]) -> list[LogError]:
-        """Problems that were not reported yet: one of each kind for a topic. What was refused is tried again
-        in the next run; after one partition that nobody answered for, the others wait for it."""
+    def run(self, purgeable: Mapping[TopicPartition, Offset]) -> list[LogError]:
+        """Purge. Returns problems that were not reported yet: one of each kind per topic. Refused partitions
+        are tried again in the next run. After a partition that the log did not answer for, the others wait
+        for the next run."""
         problems = []
-        for partition, before in behind.items():
+        for partition, before in purgeable.items():
             if before <= self._done.get(partition, 0):
                 continue
             try:
@@ -33,7 +34,7 @@ class Purger:
                 kind = (partition.topic, error.code)
                 if kind not in self._reported:
                     self._reported.add(kind)
-                    problems.append(_growing(partition, error))
+                    problems.append(_not_purged(partition, error))
                 if error.retryable:
                     break
             else:
@@ -41,7 +42,7 @@ class Purger:
         return problems
 
 
-def _growing(partition: TopicPartition, error: LogError) -> LogError:
-    hint = f"{error.hint}; the app goes on meanwhile" if error.hint else "the app goes on meanwhile"
+def _not_purged(partition: TopicPartition, error: LogError) -> LogError:
+    hint = f"{error.hint}; the app continues" if error.hint else "the app continues"
     message = f"topic {partition.topic!r} grows: {error.message}"
     return LogError(error.code, message, hint, retryable=error.retryable)

@@ -1,13 +1,13 @@
-"""Records that the log itself refused, though they had passed every check: what a slot remembers of them.
+"""Records that the log itself refused, though they passed every check.
 
-A broker refuses a whole transaction and does not say for which record. So the slot opens anew and goes on
-with care: fewer and fewer records in a transaction, and timers in others, until one that is refused holds a
-single record. That one meets its policy when the slot opens once more, as if a step had failed on it. Behind
-the records of the first refusal the slot goes on as ever.
+A broker refuses a whole transaction and does not report for which record. So the slot reopens and puts fewer
+and fewer records into a transaction, and timers into others, until a refused transaction holds a single
+record. That record meets its error policy when the slot reopens once more, as if a step had failed on it.
+After the records of the first refusal the slot runs normally again.
 
-    as ever ── refused ──> with care ── refused, one record ──> known ── passed ──> as ever
-                            │     ^
-                            └─────┘ refused, several: a tenth as many
+    normal ── refused ──> limited ── refused, one record ──> known ── passed ──> normal
+                           │     ^
+                           └─────┘ refused, several records: a tenth as many
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.errors import LogError
-from tidegate.runtime.output.on_error import Place, by_the_record
+from tidegate.runtime.output.on_error import RecordPosition, by_the_record
 from tidegate.types import TopicPartition
 
-NARROWER = 10
+NARROWING_FACTOR = 10
 
 
 class ReopenSlot(Exception):  # noqa: N818 - no failure: the slot goes on
-    """The slot has to be opened anew; what it remembers says how it goes on."""
+    """The slot must be reopened; its `Refusals` determine how it continues."""
 
     def __init__(self, why: LogError) -> None:
         super().__init__(why)
@@ -32,7 +32,7 @@ class ReopenSlot(Exception):  # noqa: N818 - no failure: the slot goes on
 
 
 class RefusedTask(Protocol):
-    """What is asked of a task whose transaction was refused."""
+    """The part of a task that is needed after its transaction was refused."""
 
     @property
     def taken(self) -> int:
@@ -40,36 +40,36 @@ class RefusedTask(Protocol):
         ...
 
     @property
-    def last(self) -> Place | None:
+    def last(self) -> RecordPosition | None:
         """The last of them."""
         ...
 
     @property
     def next(self) -> Mapping[TopicPartition, int]:
-        """The offsets behind them."""
+        """The next offset of each source partition, after them."""
         ...
 
 
 @dataclass(slots=True)
 class Refusals:
-    """Of one slot, over its dirty closes."""
+    """The refused records of one slot, kept across reopenings."""
 
-    known: dict[Place, LogError] = field(default_factory=dict)
+    known: dict[RecordPosition, LogError] = field(default_factory=dict)
     """Records that were refused in a transaction of their own, and why."""
     limit: int | None = None
-    """How many records a transaction may have; None: as ever."""
+    """How many records a transaction may have; None for no limit."""
     _until: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def note(self, error: LogError, tasks: Iterable[RefusedTask]) -> bool:
-        """A transaction was refused: whether it helps to go on with care. It does not where no record was
-        taken (a timer sent it), where what stands for a known one is refused too, or where there are no fewer
-        records to be taken."""
+    def add(self, error: LogError, tasks: Iterable[RefusedTask]) -> bool:
+        """Add a refused transaction. Returns whether a retry with fewer records helps. It does not if no
+        record was taken (a timer sent the output), if the dead letter of a known record is refused too, or if
+        there are no fewer records to take."""
         taking = [task for task in tasks if task.taken]
         count = sum(task.taken for task in taking)
         if not by_the_record(error) or not count or (count > 1 and self.limit == 1):
             return False
         if count > 1:
-            self.limit = max(1, min(count, self.limit or count) // NARROWER)
+            self.limit = max(1, min(count, self.limit or count) // NARROWING_FACTOR)
             for task in taking:
                 self._until |= task.next
             return True
@@ -82,7 +82,7 @@ class Refusals:
         return True
 
     def passed(self, committed: Mapping[TopicPartition, int]) -> None:
-        """So far everything is committed."""
+        """Called with the committed offsets: lift the limit once all refused records are behind them."""
         self._until = {one: end for one, end in self._until.items() if committed.get(one, 0) < end}
         if not self._until:
             self.limit = None

@@ -1,4 +1,4 @@
-"""How far the restores of a slot are, and what of the state on disk they could not continue."""
+"""The progress of a slot's restores, and the stores that had to be discarded."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tidegate.errors import StateError
 from tidegate.state.protocol import QuietListener
 
 
-class Progress(QuietListener):
-    """Counts what is to be restored and what is. Offsets may hold nothing, so it is a measure, no count.
+class RestoreProgress(QuietListener):
+    """Measures restores in offsets. Offsets may hold no record, so these are not exact record counts.
 
-    Every store that was discarded, emptied or kept with a gap is counted, and goes to `warn` by name.
+    Every store that was discarded, emptied or kept with a gap is counted, and passed to `warn` by name.
     """
 
     def __init__(self, warn: Callable[[StateError], None]) -> None:
@@ -47,7 +47,7 @@ class Progress(QuietListener):
             StateError(
                 "store-rebuilt",
                 f"store {store!r}, partition {partition}: its rows on disk were discarded ({reason})",
-                "nothing is lost, they are rebuilt from the changelog; if it comes again, check the disk",
+                "nothing is lost, they are rebuilt from the changelog; if it happens again, check the disk",
             )
         )
 

@@ -1,7 +1,7 @@
 """A slot: several stream tasks, one reader and one transactional writer, in a loop.
 
-`turn` does a little of everything: restore, read, process, fire timers. `commit` commits all tasks in one
-transaction. After any error the slot is spent: every task is dropped, and a new slot goes on from the
+`step` does a bounded amount of work: restore, read, process, fire timers. `commit` commits all tasks in one
+transaction. After any error the slot is unusable: every task is dropped, and a new slot continues from the
 positions.
 """
 
@@ -22,14 +22,14 @@ from tidegate.state.protocol import RestoreListener
 from tidegate.state.restore import Restore
 from tidegate.types import Offset, TopicPartition
 
-RECORDS_PER_TURN = 1000
+RECORDS_PER_STEP = 1000
 BUFFERED_RECORDS = 50_000
 FORCE_COMMIT_BYTES = 32 << 20
 COMMAND_SECONDS, POLL_SECONDS = 0.1, 0.005
 
 
 class Slot:
-    """Runs tasks until it is told to stop."""
+    """Runs stream tasks."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Slot:
         read_at: int | None = None,
         refusals: Refusals | None = None,
     ) -> None:
-        """`read_at` is a wall time from before the positions were read. With `refusals` a commit that the log
-        refuses because of a record ends in OpenAgain, as long as that helps."""
+        """`read_at` is a wall time from before the positions were read. With `refusals`, a commit that the
+        log refuses because of a record raises ReopenSlot, as long as a retry helps."""
         self._app = app
         self._log = log
         self._writer = writer
@@ -60,12 +60,12 @@ class Slot:
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
         self._opened = False
-        self._stuck = False
-        """Whether the last turn came to nothing: what is buffered waits for something that is not there."""
+        self._idle = False
+        """Whether the last step did nothing: what is buffered waits for records of another partition."""
         self._refusals = refusals
         self.processed = 0
-        """Records of all topics, markers of time and timers: what came of its turns."""
-        self.records_per_turn = RECORDS_PER_TURN
+        """Records of all topics, time-only records and timers."""
+        self.records_per_step = RECORDS_PER_STEP
 
     @property
     def tasks(self) -> list[StreamTask]:
@@ -73,24 +73,24 @@ class Slot:
 
     @property
     def records(self) -> int:
-        """Records that its tasks took of the app's source topics."""
+        """Records that its tasks processed from the app's source topics."""
         return sum(task.records for task in self._running.values())
 
     @property
     def restoring(self) -> int:
-        """How many tasks are not restored yet."""
+        """The number of tasks that are not restored yet."""
         return len(self._restoring)
 
-    def turn(self, wait: float = 0.0, until: float | None = None) -> bool:
-        """A little of everything. Whether anything came of it.
+    def step(self, wait: float = 0.0, until: float | None = None) -> bool:
+        """Do a bounded amount of work. Returns whether there was any.
 
-        With nothing at hand it waits for records, up to `wait` seconds. At `until` (of `time.monotonic`) it
-        returns although not every task had its share; the next turn begins with those.
+        If there is nothing to do it waits for records, up to `wait` seconds. At `until` (of `time.monotonic`)
+        it returns even if not every task had its share; the next step begins with those.
         """
         try:
             restored = self._restore()
             buffered = any(task.merge.buffered for task in self._running.values())
-            busy = self._restoring or (buffered and not self._stuck)
+            busy = self._restoring or (buffered and not self._idle)
             fetched = self._read(0.0 if busy else wait)
             processed = self._process(until)
             if self._limit is not None:
@@ -105,11 +105,11 @@ class Slot:
             self.drop()
             raise
         self.processed += processed
-        self._stuck = not (restored or fetched or processed)
-        return not self._stuck
+        self._idle = not (restored or fetched or processed)
+        return not self._idle
 
     def lag(self) -> int:
-        """Records that are committed and not yet taken."""
+        """Return how many records are committed and not yet processed."""
         next_ones = {
             partition: offset
             for task in self._running.values()
@@ -119,7 +119,7 @@ class Slot:
         return sum(max(0, ends[partition] - offset) for partition, offset in next_ones.items())
 
     def committed(self) -> dict[TopicPartition, Offset]:
-        """Where the tasks stand in their sources, as committed."""
+        """Return the committed positions of the tasks in their sources."""
         return {
             TopicPartition(topic, number): Offset(offset)
             for task in self._running.values()
@@ -129,8 +129,8 @@ class Slot:
         }
 
     def drained(self) -> bool:
-        """Whether every task runs, and has taken everything that is committed now. A log may bring records
-        some time after they were asked for: to have got none says nothing."""
+        """Return whether every task runs and has processed everything that is committed now. An empty poll
+        does not show that: a log may deliver records some time after they were requested."""
         if self._restoring or any(
             task.merge.buffered or task.gates.busy() for task in self._running.values()
         ):
@@ -141,11 +141,11 @@ class Slot:
         )
 
     def commit(self) -> None:
-        """All tasks in one transaction."""
+        """Commit all tasks in one transaction."""
         try:
             commit(self._app, self._log, self._writer, self.tasks, self._clock)
         except LogError as error:
-            again = self._refusals is not None and self._refusals.note(error, self.tasks)
+            again = self._refusals is not None and self._refusals.add(error, self.tasks)
             self.drop()
             if again:
                 raise ReopenSlot(error) from error
@@ -156,37 +156,39 @@ class Slot:
         if self._refusals is not None and self._refusals.limit is not None:
             self._refusals.passed(self.committed())
 
-    def behind(self) -> dict[TopicPartition, Offset]:
-        """The internal topics of the tasks, and below which offset nobody needs them any more: they are kept
-        for nobody but their readers, whose committed positions these are."""
+    def purgeable(self) -> dict[TopicPartition, Offset]:
+        """Return the internal topics of the tasks with the offsets below which no one needs them: the
+        committed positions of their only readers."""
         committed = self.committed()
         return {
             partition: committed[partition] for task in self._running.values() for partition in task.purged()
         }
 
     def close(self) -> None:
-        """Commit, close in order, and let go."""
+        """Commit, close the tasks in order, and release everything."""
         self.commit()
         for task in self._running.values():
             task.close()
         for _, restore in self._restoring.values():
             restore.suspend()
-        self._let_go()
+        self._release()
 
     def drop(self) -> None:
-        """Let go of everything at once; nothing that is not committed survives."""
+        """Release everything at once; nothing uncommitted survives."""
         for task in [*self._running.values(), *(task for task, _ in self._restoring.values())]:
             task.drop()
-        self._let_go()
+        self._release()
 
     def _restore(self) -> bool:
         if not self._opened:
             self._opened = True
             for _, restore in self._restoring.values():
                 restore.open()
-        ready = [task for task, restore in self._restoring.values() if restore.turn()]
+        ready = [task for task, restore in self._restoring.values() if restore.step()]
         for task in ready:
-            task.start(self._positions[task.id])  # one that fails is dropped with those that restore
+            task.start(
+                self._positions[task.id]
+            )  # if it fails it is still among those that restore, and is dropped with them
             del self._restoring[task.id]
             self._running[task.id] = task
             self._owners |= dict.fromkeys(task.partitions(), task)
@@ -206,12 +208,10 @@ class Slot:
         self._paused = set()
 
     def _process(self, until: float | None) -> int:
-        """A share for each task, the one that waited longest first."""
+        """Process a share of records for each task, the one that waited longest first."""
         done = 0
         for task in list(self._running.values()):
-            done += (
-                task.run(self.records_per_turn) if self._limit is None else task.run_with_care(self._limit)
-            )
+            done += task.run(self.records_per_step) if self._limit is None else task.run_limited(self._limit)
             self._running[task.id] = self._running.pop(task.id)
             if (until is not None and time.monotonic() >= until) or (done and self._limit is not None):
                 break
@@ -219,7 +219,7 @@ class Slot:
 
     @property
     def _limit(self) -> int | None:
-        """How many records a transaction may have."""
+        """The maximum number of records of a transaction."""
         return None if self._refusals is None else self._refusals.limit
 
     def _read(self, wait: float) -> int:
@@ -243,32 +243,32 @@ class Slot:
         return len(fetched)
 
     def _read_commands(self, reader: Reader) -> None:
-        """A pause that is committed now holds the next event: in each turn that has something to pass, the
-        ends of the commands are asked for once and read up to, with nothing else beside them. Those that an
-        open transaction hides are waited for in the turns to come."""
-        asking = [
+        """Read the commands of gates up to their committed ends, so that a pause that is committed now holds
+        the next event. Each step that has events to pass asks for these ends once and reads up to them, with
+        other partitions paused. Commands that an open transaction hides are waited for in later steps."""
+        gated = [
             task
             for task in self._running.values()
             if task.gates and (task.merge.buffered or task.gates.busy())
         ]
-        if not asking:
+        if not gated:
             return
-        commands = {partition for task in asking for partition in task.gates.commands()}
+        commands = {partition for task in gated for partition in task.gates.commands()}
         ends = self._log.ends(commands)
-        for task in asking:
+        for task in gated:
             task.merge.await_commands(ends)
-        if not any(task.merge.behind() for task in asking):
+        if not any(task.merge.behind() for task in gated):
             return
         reader.pause(set(self._owners) - commands)
         deadline = time.monotonic() + COMMAND_SECONDS
-        while any(task.merge.behind() for task in asking) and time.monotonic() < deadline:
+        while any(task.merge.behind() for task in gated) and time.monotonic() < deadline:
             self._feed(reader, POLL_SECONDS)
         reader.pause(self._paused)
 
     def _pause(self) -> bool:
-        """With enough in memory only partitions are read that show no head: others may have to wait for it.
-        Whether there is anything to read."""
-        assert self._reader is not None  # noqa: S101 - the caller asked
+        """Pause partitions when enough is buffered: only those without a buffered record are read, since
+        others may wait for them. Returns whether there is anything to read."""
+        assert self._reader is not None  # noqa: S101 - the caller checked
         full: set[TopicPartition] = set()
         buffered = sum(task.merge.buffered for task in self._running.values())
         if buffered > BUFFERED_RECORDS:
@@ -280,7 +280,7 @@ class Slot:
             self._reader.pause(full)
         return True
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._running = {}
         self._restoring = {}
         if self._reader is not None:

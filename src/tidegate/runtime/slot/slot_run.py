@@ -1,4 +1,4 @@
-"""What a slot's job needs of the run that it is a part of; `driver/run.py` implements it."""
+"""The part of a run that a slot's job uses; `driver/run.py` implements it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tidegate.types import TopicPartition
 
 
 class SlotRun(Protocol):
-    """An app that is prepared on a log, as its slots see it."""
+    """An app that is prepared on a log, as its slots use it."""
 
     @property
     def manifest(self) -> Manifest: ...
 
     def tasks(self) -> list[tuple[Subtopology, TaskId]]:
-        """All stream tasks of the app."""
+        """Return all stream tasks of the app."""
         ...
 
     def check_topics(self, plan: Plan) -> None:
@@ -45,5 +45,5 @@ class SlotRun(Protocol):
         pinned: Mapping[TopicPartition, int] | None = None,
         refusals: Refusals | None = None,
     ) -> Slot:
-        """A slot with its tasks as planned, from the committed positions."""
+        """Return a slot with its planned tasks, which start from the committed positions."""
         ...

@@ -1,12 +1,12 @@
 """A DataFrame stage: Spark code in the middle of a topology, exactly once.
 
-A stage reads one internal topic and writes another, in batches. What Spark made of a batch is brought into
-one task, which does, in this order: 1 open the stage's writer, fencing an older run of the same batch; 2 read
-the control topic to its end: a newer epoch ends it here; 3 read the position: at the start of the batch it
-goes on, past its end there is nothing to do, and anywhere else the batch is void; 4 append the rows; 5 append
-the time, for those behind; 6 append the position; 7 commit.
+A stage reads one internal topic and writes another, in batches. The rows that Spark made of a batch are
+brought into one task, which does, in this order: 1 open the stage's writer, fencing an older run of the same
+batch; 2 read the control topic to its end: a newer epoch ends it here; 3 read the position: at the start of
+the batch it continues, past its end there is nothing to do, and anywhere else the batch is void; 4 append the
+rows; 5 append time-only records for the tasks behind; 6 append the position; 7 commit.
 
-Nothing else remembers what was done, so nothing else can be lost: there is no checkpoint.
+Only the position records what was done. There is no checkpoint that could be lost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_TIME = -1
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of an app: `source` is the node whose topic it reads, `result` the one behind it."""
+    """One stage of an app: `source` is the node whose topic it reads, `result` the node that writes."""
 
     name: str
     task: TaskId
@@ -65,7 +65,7 @@ class StageOrder(msgspec.Struct, frozen=True):
     writes: str
     now: int
     spans: dict[int, tuple[int, int]]
-    """From where to where, for each partition that has something."""
+    """The start and end offset of each partition that has records."""
 
     @property
     def start(self) -> dict[int, int]:
@@ -77,7 +77,7 @@ class StageOrder(msgspec.Struct, frozen=True):
 
 
 class Result(StrEnum):
-    """What became of a batch."""
+    """The result of a batch."""
 
     WRITTEN = "written"
     BEFORE = "written before"
@@ -85,7 +85,7 @@ class Result(StrEnum):
 
 
 class StageRow(NamedTuple):
-    """A row as it came out of Spark, and the record that it came from if the stage kept that."""
+    """A row of Spark's result, and the record that it came from if the stage kept its columns."""
 
     row: Row
     partition: int | None
@@ -93,7 +93,7 @@ class StageRow(NamedTuple):
 
 
 def next_spans(log: Log, stage: Stage, position: Position) -> dict[int, tuple[int, int]]:
-    """What is committed behind the position: some of it, if it is much."""
+    """Return the offsets of the next batch: committed records after the position, up to a limit."""
     at = position.sources[stage.reads]
     partitions = [TopicPartition(stage.reads, number) for number in at]
     ends = {partition.partition: int(end) for partition, end in log.ends(partitions).items()}
@@ -106,7 +106,7 @@ def next_spans(log: Log, stage: Stage, position: Position) -> dict[int, tuple[in
 
 
 def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> Result:
-    """The steps above. Raises FencedError where a newer driver runs the app."""
+    """Write a batch, by the steps above. Raises FencedError if a newer driver runs the app."""
     reach("stage.1")
     with closing(log.writer(order.writer)) as writer:
         reach("stage.2")
@@ -123,7 +123,7 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
             return Result.BEFORE if past else Result.VOID
         reach("stage.4")
         batch = _Batch(log, order, position)
-        batch.append(writer, [row for some in rows for row in some])
+        batch.append(writer, [row for part_rows in rows for row in part_rows])
         reach("stage.5")
         batch.send_time(writer)
         reach("stage.6")
@@ -136,14 +136,14 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
 
 
 class _Origin(NamedTuple):
-    """Where a row comes from, and the stream time there."""
+    """The position of the record that a row comes from, and the stream time there."""
 
-    place: str
+    position: str
     time: int
 
 
 class _Batch:
-    """What the records of a batch were, so that rows can tell where they come from."""
+    """The origins of a batch's records, and the rows that are written for them."""
 
     def __init__(self, log: Log, order: StageOrder, position: Position) -> None:
         self._order = order
@@ -158,9 +158,9 @@ class _Batch:
         }
 
     def append(self, writer: Writer, rows: Iterable[StageRow]) -> None:
-        """In the order of stream time, and of offsets within a partition, where it never goes back. Partition
-        after partition would be quicker, but those behind would see the time of a backlog run ahead with the
-        first one, and take the others' records for late."""
+        """Append rows in the order of stream time, which within a partition follows the offsets. Appending
+        partition after partition would be faster, but the tasks behind would see stream time advance with the
+        first partition and treat the records of the others as late."""
         timed = [(self._origin(partition, offset), row) for row, partition, offset in rows]
         timed.sort(key=lambda one: one[0].time)
         found: dict[int, list[Row]] = {}
@@ -168,19 +168,20 @@ class _Batch:
             if row.key is None:
                 raise SerdeError(
                     "null-key",
-                    f"the stage {self._order.name!r} gave a row without a key",
+                    f"the stage {self._order.name!r} returned a row without a key",
                     "give every row a key, or filter those that have none",
                 )
-            headers = (*row.headers, self._owner, self._numbered(origin.place, origin.time))
+            headers = (*row.headers, self._owner, self._numbered(origin.position, origin.time))
             target = partition_for(row.key, self._count)
             found.setdefault(target, []).append(Row(row.key, row.value, row.timestamp, headers))
-        for number, some in found.items():
-            for at in range(0, len(some), ROWS_AT_ONCE):
-                part = to_batch(some[at : at + ROWS_AT_ONCE])
+        for number, part_rows in found.items():
+            for at in range(0, len(part_rows), ROWS_AT_ONCE):
+                part = to_batch(part_rows[at : at + ROWS_AT_ONCE])
                 writer.append(TopicPartition(self._order.writes, number), part)
 
     def send_time(self, writer: Writer) -> None:
-        """A row may have gone to none of the partitions, and the time goes on behind them all."""
+        """Append a time-only record to each partition: those that got no row must see the time advance
+        too."""
         time = max(self._times.values(), default=NO_TIME)
         if time <= self._known_before:
             return
@@ -198,25 +199,26 @@ class _Batch:
             progress={"sequence": str(self._sequence)},
         )
 
-    def _numbered(self, place: str, time: int) -> tuple[str, bytes]:
+    def _numbered(self, position: str, time: int) -> tuple[str, bytes]:
         self._sequence += 1
-        return origin_header(place, str(self._order.task), self._sequence, max(time, 0))
+        return origin_header(position, str(self._order.task), self._sequence, max(time, 0))
 
     def _origin(self, partition: int | None, offset: int | None) -> _Origin:
-        """Of a row that does not say where it comes from, only the time before the batch is known."""
+        """Return the origin of a row. For a row without the columns of its record only the time before the
+        batch is known."""
         unknown = _Origin("-", self._known_before)
         if partition is None or offset is None:
             return unknown
         return self._origins.get(partition, {}).get(offset, unknown)
 
     def _read(self, log: Log, number: int, start: int, end: int) -> Mapping[int, _Origin]:
-        """The origin of each record, with the stream time that it brought about."""
+        """Return the origin of each record, with the stream time after it."""
         partition = TopicPartition(self._order.reads, number)
         found: dict[int, _Origin] = {}
         for batch in read_between(log, partition, start, end):
             origins = origin_columns(partition, batch)
             times = pc.cumulative_max(origins.times, start=self._times.get(number, NO_TIME)).to_pylist()
             each = zip(batch.column(0).to_pylist(), origins.positions.to_pylist(), times, strict=True)
-            found |= {offset: _Origin(place, time) for offset, place, time in each}
+            found |= {offset: _Origin(position, time) for offset, position, time in each}
             self._times[number] = times[-1]
         return found

@@ -24,7 +24,13 @@ from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.batches.whole_batches import WholeBatches
 from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.output.on_error import Place, by_the_record, in_user_code, policy_of, translated_errors
+from tidegate.runtime.output.on_error import (
+    RecordPosition,
+    by_the_record,
+    in_user_code,
+    policy_of,
+    translated_errors,
+)
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.output.time_only import any_time_only, is_time_only
@@ -63,7 +69,7 @@ class StreamTask:
         state: StateManager,
         pinned: Mapping[TopicPartition, int] | None = None,
         ends: Ends = lambda _: {},
-        refused: Mapping[Place, LogError] | None = None,
+        refused: Mapping[RecordPosition, LogError] | None = None,
     ) -> None:
         """`ends` returns how far partitions go in the log, with what is not committed yet. `refused`: the
         records that the log refused; they fail."""
@@ -77,7 +83,7 @@ class StreamTask:
         self._subtopology = subtopology
         self._pinned = pinned
         self._ends = ends
-        self._refused: Mapping[Place, LogError] = {} if refused is None else refused
+        self._refused: Mapping[RecordPosition, LogError] = {} if refused is None else refused
         self._skips = skips_failures(context.mode)
         self._moment = state.store_time
         self._sender = sender = Sender(context, task, state.store_time)
@@ -213,7 +219,7 @@ class StreamTask:
                 fired += self.fire(DUE_AT_ONCE - fired)
         return limit + fired
 
-    def run_with_care(self, limit: int) -> int:
+    def run_limited(self, limit: int) -> int:
         """As `run`, but record by record, and with no timers: what they send is no record's fault. The caller
         fires them before it takes more."""
         self._sender.set_now(self._context.clock.now())
@@ -234,7 +240,7 @@ class StreamTask:
         return limit
 
     @property
-    def last(self) -> Place | None:
+    def last(self) -> RecordPosition | None:
         """The record that was taken last."""
         record = self._sender.last
         return None if record is None else (record.partition, record.offset)

@@ -1,8 +1,8 @@
-"""The control topic of an app: who may write, and who must stop. One partition; the newest record of a key
-counts.
+"""The control topic of an app: which driver and slots may write, and which must stop. It has one partition;
+the newest record of a key counts.
 
     epoch/<role>            the epoch in force: a slot of an older one stops
-    attempt/<role>/<slot>   which start of a slot's job is the newest: an older one stops
+    attempt/<role>/<slot>   the newest attempt of a slot's job: an older one stops
     plan/<role>             which slot runs which stream tasks, under which writer
     stop/<role>             finish, commit, close: for all slots of an epoch
     manifest/<generation>   the app as it was when the generation began
@@ -26,7 +26,7 @@ from tidegate.log.topic import TopicSpec
 from tidegate.types import Offset, TopicPartition
 
 ROLE = "active"
-"""Of the driver and the slots that run an app."""
+"""The role of the driver and the slots that run an app."""
 CONFIG = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(2**63 - 1)}
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -83,19 +83,19 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Asks the slots of an epoch, and of all before it, to finish."""
+    """Requests the slots of an epoch, and of all before it, to stop."""
 
     epoch: int
     for_new_plan: bool = False
-    """Whether the driver goes on under the next epoch."""
+    """Whether the driver continues under the next epoch."""
     by: str = ""
-    """Who asked."""
+    """Who requested it."""
     failure: Cause | None = None
-    """Why the driver gave up, if it did."""
+    """The error that ended the driver, if any."""
 
 
 def control_topic(app: str) -> TopicSpec:
-    """The topic to create."""
+    """Return the spec of the control topic."""
     return TopicSpec(names.control(app), 1, CONFIG)
 
 
@@ -105,7 +105,7 @@ _decoders: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
 
 
 class Control:
-    """What is in force, as far as it was read."""
+    """The entries in force, as far as they were read."""
 
     def __init__(self, entries: Mapping[str, bytes] | None = None) -> None:
         self.entries = dict(entries or {})
@@ -113,7 +113,7 @@ class Control:
         """When each entry was written, in ms."""
 
     def take(self, fetched: Iterable[Fetched]) -> bool:
-        """Add what was read. Whether it was anything."""
+        """Add what was read. Returns whether that was anything."""
         count = 0
         for part in fetched:
             self.take_batch(part.batch)
@@ -125,7 +125,7 @@ class Control:
             try:
                 name = key.decode()
             except (AttributeError, UnicodeDecodeError):
-                raise bad_control("a record without a name") from None
+                raise bad_control("a record without a readable key") from None
             if value is None:
                 self.entries.pop(name, None)
                 self.times.pop(name, None)
@@ -133,7 +133,7 @@ class Control:
                 self.entries[name], self.times[name] = value, at
 
     def epoch(self, role: str) -> int:
-        """The highest epoch that anything says of a role; 0 before the first."""
+        """Return the highest epoch of a role in any entry; 0 before the first."""
         found = self._get(f"epoch/{role}", Epoch)
         return max(found.epoch if found else 0, self.plan(role).epoch)
 
@@ -141,15 +141,15 @@ class Control:
         return self._get(f"attempt/{role}/{slot}", Attempt) or Attempt(0, 0)
 
     def plan(self, role: str) -> Plan:
-        """The last plan of a role; epoch 0 before the first."""
+        """Return the newest plan of a role; one of epoch 0 before the first."""
         return self._get(f"plan/{role}", Plan) or Plan(0)
 
     def stop(self, role: str) -> Stop:
-        """The newest stop; of epoch 0 before the first."""
+        """Return the newest stop; one of epoch 0 before the first."""
         return self._get(f"stop/{role}", Stop) or Stop(0)
 
     def stopped(self, role: str) -> int:
-        """Slots of this epoch and below shall stop."""
+        """Return the epoch up to which slots must stop."""
         return self.stop(role).epoch
 
     def _get(self, key: str, kind: type[S]) -> S | None:
@@ -159,44 +159,44 @@ class Control:
         try:
             found: S = _decoders[kind].decode(raw)
         except msgspec.DecodeError as error:
-            raise bad_control(f"no {key}: {error}") from error
+            raise bad_control(f"an invalid {key}: {error}") from error
         return found
 
 
 def bad_control(what: str) -> LogError:
-    """Somebody else wrote to the control topic."""
+    """Return the error for a record that tidegate did not write to the control topic."""
     return LogError("bad-control", f"the control topic holds {what}", "only tidegate may write it")
 
 
 class ControlFollower:
-    """Reads the control topic on, as its own committed reader."""
+    """Follows the control topic as a committed reader."""
 
     def __init__(self, log: Log, app: str) -> None:
-        """Reads to the end, as `read_to_end` says: open your writer first."""
+        """Read to the end: open your writer first, see `read_to_end`."""
         partition = TopicPartition(names.control(app), 0)
         at = Offset(log.describe(partition.topic).starts[0])
-        self.now = Control()
+        self.current = Control()
         for fetched in read_to_end(log, {partition: at}):
-            self.now.take([fetched])
+            self.current.take([fetched])
             at = fetched.next
         self._reader = log.reader({partition: at})
 
     def poll(self, timeout: float = 0.0) -> bool:
-        """What came since. Whether it was anything."""
-        return self.now.take(self._reader.poll(timeout))
+        """Read what was written since the last call. Returns whether that was anything."""
+        return self.current.take(self._reader.poll(timeout))
 
     def close(self) -> None:
         self._reader.close()
 
 
 def read_control(log: Log, app: str) -> Control:
-    """What is in force. Open your writer first, then read: see `read_to_end`."""
+    """Return the entries in force. Open your writer first, then read: see `read_to_end`."""
     follower = ControlFollower(log, app)
     follower.close()
-    return follower.now
+    return follower.current
 
 
 def write_control(writer: Writer, app: str, entries: Mapping[str, msgspec.Struct], now: int) -> None:
-    """Add to the writer's transaction."""
+    """Append entries to the writer's transaction."""
     rows = [Row(key.encode(), msgspec.json.encode(value), now) for key, value in entries.items()]
     writer.append(TopicPartition(names.control(app), 0), to_batch(rows))

@@ -1,8 +1,8 @@
-"""Errors of slots as data: what ended a slot crosses the status topic, and the driver raises it as the
-error that it was.
+"""Errors of slots as data: a slot publishes the error that ended it to the status topic, and the driver
+raises it again.
 
-Only the classes of `errors.py` are made again, by name, and only from text and numbers: nothing of a topic is
-unpickled or evaluated.
+Only the classes of `errors.py` are recreated, by name, and only from text and numbers: nothing from a topic
+is unpickled or evaluated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ KINDS: dict[str, type[TidegateError]] = {
         errors.UserCodeError,
     )
 }
-"""Those that a slot can end with, by name. FencedError is missing: a slot that is fenced ends in order."""
+"""The error classes that a slot can end with, by name. FencedError is missing: a fenced slot ends in
+order."""
 
 
 def failure_of(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
-    """An error that a slot's job raised. One that tidegate did not raise on purpose is `slot-failed`."""
+    """Return an error of a slot's job as data. An error that is not tidegate's gets the code
+    `slot-failed`."""
     if not isinstance(error, TidegateError):
         text = f"{type(error).__name__}: {error}"
         return Failure(epoch, slot, attempt, "slot-failed", text, "see the log of the job")
@@ -50,8 +52,8 @@ def failure_of(error: Exception, epoch: int, slot: int, attempt: int) -> Failure
     )
 
 
-def lost(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
-    """A job as it looked from outside: it was killed, or never began, and did not report why."""
+def failure_seen_by_driver(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
+    """Return how a job ended as its driver saw it: it was killed, or never began, and did not report why."""
     if isinstance(error, TidegateError):
         return failure_of(error, epoch, slot, attempt)
     text = f"slot {slot} ended: {first_line(error)}"
@@ -59,8 +61,8 @@ def lost(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
 
 
 def error_of(failure: Failure, count: int) -> TidegateError:
-    """The error of the first of so many failures: of the same class, with its code, position and generation.
-    TidegateError itself where the class is not known."""
+    """Return the error of the first of `count` failures: of the same class, with its code, position and
+    generation. TidegateError itself if the class is unknown."""
     kind = KINDS.get(failure.kind, TidegateError)
     message = f"{failure.message} ({count} failures of slots)"
     fields: dict[str, Any] = {}

@@ -1,5 +1,5 @@
-"""How many records the stream tasks of an app have before them: the ends of what they read, less their
-committed positions. What slots publish of themselves does not count: one that is gone publishes nothing."""
+"""The lag of an app: the ends of its source partitions less the committed positions of its tasks. It is
+computed from the log and not from what slots publish: a slot that died publishes nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tidegate.types import TopicPartition
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """Of one task in one of its source partitions."""
+    """The lag of one task in one of its source partitions."""
 
     task: str
-    """Empty for a source that no task has begun to read."""
+    """Empty for a partition that no task has begun to read."""
     topic: str
     partition: int
     position: int
@@ -26,14 +26,14 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 def lag_of(log: Log, app: str) -> list[Lag]:
-    """Of an app that was started once, running or not."""
+    """Return the lag of an app that was started at least once, running or not."""
     manifest = find_manifest(log, app)
     return [] if manifest is None else lags(log, manifest, read_positions(log, app))
 
 
 def lags(log: Log, manifest: Manifest, positions: Mapping[TaskId, Position]) -> list[Lag]:
-    """Of all tasks that have a position, and of the partitions of sources that none has. An app reads those
-    from their start, and until its slots run all of that waits."""
+    """Return the lag of all tasks that have a position, and of source partitions that no task has read: there
+    it is everything from the start."""
     at = {
         (str(task), TopicPartition(topic, number)): offset
         for task, position in sorted(positions.items())

@@ -1,4 +1,4 @@
-"""The apps on a log, by their manifests."""
+"""Find the apps on a log by their manifests."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
 
 MANIFEST = "manifest/1"
-OURS = (b"attempt/", b"epoch/", b"manifest/", b"plan/", b"stage/", b"stop/")
-"""How all keys of a control topic begin."""
-OTHERS_SECONDS = 15.0
+KEY_PREFIXES = (b"attempt/", b"epoch/", b"manifest/", b"plan/", b"stage/", b"stop/")
+"""The prefixes of all keys of a control topic."""
+FOREIGN_TOPIC_SECONDS = 15.0
 _CONTROL = "-control"
 logger = logging.getLogger("tidegate")
 
 
 def manifests(log: Log) -> Iterator[Manifest]:
-    """Of each app that ever ran here, by its id. A topic that only has such a name is passed over: the first
-    record that is not ours ends the reading of it, and one that hides all its records is not waited for long.
-    """
+    """Yield the manifest of each app that ever ran here, ordered by id. A topic that merely has such a name
+    is skipped: reading it ends at the first record that tidegate did not write, or after a short time if an
+    open transaction hides its records."""
     return Manifests(log).all()
 
 
 class Manifests:
-    """For who asks again and again: a control topic is read again when something was written to it."""
+    """Returns manifests repeatedly, and reads a control topic only if it was written to since."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: dict[str, tuple[tuple[str, int], Manifest | None]] = {}
 
     def all(self) -> Iterator[Manifest]:
-        """By the ids of the apps."""
+        """Yield the manifests, ordered by app id."""
         before, self._known = self._known, {}
         for topic in sorted(self._log.names()):
             info = find_topic(self._log, topic) if topic.endswith(_CONTROL) else None
             if info is None or info.partitions != 1 or not info.compacts:
                 continue
             written = info.uid, self._end(topic)
-            seen, manifest = before.get(topic, (None, None))
-            if seen != written:
+            known, manifest = before.get(topic, (None, None))
+            if known != written:
                 manifest = self._read(topic, info.starts[0])
             self._known[topic] = written, manifest
             if manifest is not None:
                 yield manifest
 
     def _end(self, topic: str) -> int:
-        """-1 for a topic that was deleted meanwhile."""
+        """Return the end of a topic, -1 if it was deleted meanwhile."""
         partition = TopicPartition(topic, 0)
         try:
             return int(self._log.ends([partition])[partition])
@@ -65,7 +65,7 @@ class Manifests:
 
     def _read(self, topic: str, start: int) -> Manifest | None:
         try:
-            manifest = _read_other(self._log, TopicPartition(topic, 0), start)
+            manifest = _read_foreign(self._log, TopicPartition(topic, 0), start)
         except LogError as error:
             if error.code not in ("bad-control", "end-not-reached", "no-such-topic"):
                 raise
@@ -75,29 +75,29 @@ class Manifests:
         return manifest if manifest is not None and names.control(manifest.app) == topic else None
 
 
-def _read_other(log: Log, partition: TopicPartition, start: int) -> Manifest | None:
-    """The manifest in a topic that may be somebody else's, and large. The broker ends a transaction of ours
-    long before the patience does."""
+def _read_foreign(log: Log, partition: TopicPartition, start: int) -> Manifest | None:
+    """Return the manifest in a topic that may belong to another program and be large. The patience is longer
+    than a broker keeps a transaction of tidegate open."""
     raw: bytes | None = None
-    for fetched in read_to_end(log, {partition: Offset(start)}, patience=OTHERS_SECONDS):
+    for fetched in read_to_end(log, {partition: Offset(start)}, patience=FOREIGN_TOPIC_SECONDS):
         keys, values = (fetched.batch.column(name).to_pylist() for name in ("key", "value"))
         for key, value in zip(keys, values, strict=True):
-            if key is None or not key.startswith(OURS):
+            if key is None or not key.startswith(KEY_PREFIXES):
                 raise bad_control(f"a record with the key {key!r:.50}")
             raw = value if key == MANIFEST.encode() else raw
     return _decoded(raw)
 
 
 def find_manifest(log: Log, app: str) -> Manifest | None:
-    """The manifest of the app's newest generation, if it ever ran here."""
+    """Return the manifest of the app's newest generation, or None if the app never ran here."""
     if find_topic(log, names.control(app)) is None:
         return None
     return _decoded(read_control(log, app).entries.get(MANIFEST))
 
 
-def shown_manifest(log: Log, app: str) -> Manifest | None:
-    """The manifest as it shows now, without waiting for open transactions: one may be of a driver that died
-    while it took over, and only the next one to take over ends it."""
+def visible_manifest(log: Log, app: str) -> Manifest | None:
+    """Return the manifest that is visible now, without waiting for open transactions: one may belong to a
+    driver that died during a takeover, and only the next takeover ends it."""
     if find_topic(log, names.control(app)) is None:
         return None
     raw, _ = fold(log, TopicPartition(names.control(app), 0)).get(MANIFEST.encode(), (None, 0))
@@ -111,4 +111,4 @@ def _decoded(raw: bytes | None) -> Manifest | None:
     try:
         return None if raw is None else _manifest.decode(raw)
     except msgspec.DecodeError as error:
-        raise bad_control(f"no manifest: {error}") from error
+        raise bad_control(f"an invalid manifest: {error}") from error

@@ -1,4 +1,4 @@
-"""What a slot is told when its job starts: plain data, since it goes to another process or host."""
+"""The order for a slot's job: plain data, since it goes to another process or host."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     """The user's settings as the driver has them."""
     registry: dict[str, Any] = {}
-    """How to reach the schema registry; empty: as the executor's own environment says."""
+    """How to reach the schema registry; empty: as the executor's environment configures it."""
     fingerprint: str
-    """Of the package that holds the app."""
+    """The fingerprint of the package that holds the app."""
     log: LogLocation
     folder: str
-    """A relative path of the state starts here."""
+    """The folder that relative state paths start from."""
     state_dir: str
     state_budget_bytes: int | None = None
-    """How much the app's state may take on a host."""
+    """How many bytes the app's state may take on a host."""
     epoch: int
     slot: int
     attempt: int
@@ -35,14 +35,14 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     commit_interval_ms: int
     on_error: str = "stop"
     pinned: dict[str, dict[int, int]] | None = None
-    """Ends of the source topics to work up to, or None to go on for ever."""
+    """Ends of the source topics to stop at, or None to run until stopped."""
     tasks: list[str] = []
-    """What the slot runs, as far as it is planned already: for people who look at jobs."""
+    """The tasks of the slot as far as they are planned; for display only."""
     paths: list[str] = []
     """Folders to import from, on the driver's own host."""
 
     def __repr__(self) -> str:
-        """Settings may be secrets."""
+        """Leaves out the settings: they may be secrets."""
         return f"SlotOrder({self.app!r}, slot={self.slot}, epoch={self.epoch}, attempt={self.attempt})"
 
     def encode(self) -> bytes:

@@ -1,5 +1,5 @@
-"""The status topic of an app: landings, numbers, warnings and failures of its slots. One partition, one hour
-of retention, plain appends: nothing in it decides anything that a crash must not lose."""
+"""The status topic of an app: landings, numbers, warnings and failures of its slots. It has one partition,
+one hour of retention and no transactions: no decision that must survive a crash depends on it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tidegate.types import Offset, TopicPartition
 CONFIG = {
     "cleanup.policy": "delete",
     "retention.ms": "3600000",
-    "segment.ms": "600000",  # only whole segments expire: with those of a week, a week would be kept and read
+    "segment.ms": "600000",  # only whole segments expire: with week-long ones a week would be kept and read
     "segment.bytes": str(4 << 20),
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 
 
 class Landing(msgspec.Struct, frozen=True, tag="landing"):
-    """A slot's job runs somewhere: where, and what state lies there already."""
+    """A slot's job has started on a host, and the state that it found there."""
 
     epoch: int
     slot: int
@@ -32,22 +32,23 @@ class Landing(msgspec.Struct, frozen=True, tag="landing"):
     host: str
     pid: int
     machine: str
-    """Differs between machines, also where their names do not."""
+    """Identifies the machine, also if host names are the same."""
     folders: dict[str, int] = {}
-    """Tasks whose state lies on this host, with the sum of their changelog offsets."""
+    """Tasks whose state is on this host, with the sum of their changelog offsets."""
 
 
 class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
-    """How a slot is doing."""
+    """The progress of a slot."""
 
     epoch: int
     slot: int
     at: int
     records: int
-    """Taken of the app's source topics since the slot's job began; none of internal topics and gates."""
+    """Records processed from the app's source topics since the slot's job began; not those of internal topics
+    and gates."""
     per_second: float
     lag: int
-    """Records that are committed and not yet taken."""
+    """Records that are committed and not yet processed."""
     skipped: int
     running: int
     restoring: int
@@ -56,9 +57,10 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     rebuilt: int = 0
     """Stores whose rows on disk were discarded and rebuilt from the changelog, since the slot's job began."""
     emptied: int = 0
-    """Stores without changelog that were emptied: they were not at the committed position. As long."""
+    """Stores without changelog that were emptied because they were not at the committed position, since the
+    slot's job began."""
     gaps: int = 0
-    """The same, but kept as they were (`on_gap="keep"`). As long."""
+    """The same, but kept as they were (`on_gap="keep"`), since the slot's job began."""
     batches_taken_apart: int = 0
     """Batches that failed as a whole and were processed record by record, since the tasks were opened."""
     gates: dict[str, GateNumbers] = {}
@@ -78,26 +80,26 @@ class _Trouble(msgspec.Struct, frozen=True):
 
 
 class Failure(_Trouble, frozen=True, tag="failure"):
-    """What ended a slot's job; see `failures`."""
+    """The error that ended a slot's job; see `failures`."""
 
     kind: str = ""
-    """The class of the error, by its name in `errors`; empty for one that is not ours."""
+    """The class of the error, by its name in `errors`; empty for one that is not tidegate's."""
     retryable: bool = False
     position: tuple[str, int, int] | None = None
     """The record: topic, partition, offset."""
     generation: int | None = None
     topic: str = ""
-    """Whose records the log refused."""
+    """The topic for which the log refused records."""
     by_driver: bool = False
-    """Reported by the driver, which only saw the job end: the slot may have reported more before."""
+    """Reported by the driver, which only saw the job end: the slot may have reported details before."""
 
 
 class Warned(_Trouble, frozen=True, tag="warned"):
-    """What a person should look at; the slot goes on."""
+    """A problem that a user should look at; the slot continues."""
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """A slot's job came to its end in order."""
+    """A slot's job ended in order."""
 
     epoch: int
     slot: int
@@ -105,7 +107,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     records: int
     skipped: int = 0
     dead_letters: int = 0
-    """Since the tasks were opened, as in the numbers."""
+    """Since the tasks were opened, as in `Numbers`."""
 
 
 Status = Landing | Numbers | Failure | Warned | Ended
@@ -113,17 +115,17 @@ _status: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 
 def status_topic(app: str) -> TopicSpec:
-    """The topic to create."""
+    """Return the spec of the status topic."""
     return TopicSpec(names.status(app), 1, CONFIG)
 
 
-def tell(log: Log, app: str, status: Status, now: int) -> None:
-    """Append one."""
+def publish_status(log: Log, app: str, status: Status, now: int) -> None:
+    """Append one status record."""
     log.append(TopicPartition(names.status(app), 0), to_batch([Row(None, msgspec.json.encode(status), now)]))
 
 
 def decoded(value: bytes | None) -> Status | None:
-    """One record. None for one of another version of tidegate: nothing depends on it."""
+    """Decode one record. Returns None for one of another version of tidegate: nothing depends on it."""
     try:
         return None if value is None else _status.decode(value)
     except msgspec.DecodeError:
@@ -131,14 +133,14 @@ def decoded(value: bytes | None) -> Status | None:
 
 
 class StatusFollower:
-    """Reads what is told from now on."""
+    """Follows the status topic from its current end."""
 
     def __init__(self, log: Log, app: str) -> None:
         partition = TopicPartition(names.status(app), 0)
         self._reader = log.reader({partition: Offset(log.ends([partition])[partition])})
 
     def poll(self, timeout: float = 0.0) -> Iterator[Status]:
-        """What came. Records of another version of tidegate are passed over."""
+        """Yield what was published since. Records of another version of tidegate are skipped."""
         for fetched in self._reader.poll(timeout):
             for value in fetched.batch.column(3).to_pylist():
                 found = decoded(value)
