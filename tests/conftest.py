@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from tests import time_limit
+from tests.class_archives import use_spark_archive
 from tests.distribution import (
     in_order,
     pytest_collection_finish,
@@ -47,6 +48,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Processes that tests start would compile all of tidegate again, each for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+use_spark_archive()
 
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")  # a machine that is slow is no fault of the code

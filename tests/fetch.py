@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tests import class_archives
 from tests.kafka.streams import oracle
 from tests.needs import missing_for_java_programs, missing_for_kafka, missing_for_registry
 from tests.semantics import play
@@ -25,6 +26,7 @@ def main() -> int:
     steps: list[tuple[str, str | None, Callable[[], object]]] = [
         ("Kafka's jars (120 MB)", missing_for_kafka(), classpath),
         ("Java programs", missing_for_java_programs(), compile_programs),
+        ("archives of Java classes", None, make_archives),
         ("schema registry (160 MB)", missing_for_registry() or missing_for_kafka(), fetch_registry),
     ]
     try:
@@ -46,6 +48,10 @@ def step(name: str, missing: str | None, fetch: Callable[[], object]) -> None:
     fetch()
     sys.stdout.write(f"{name}: {time.monotonic() - began:.0f} s\n")
     sys.stdout.flush()
+
+
+def make_archives() -> None:
+    class_archives.make_archives(kafka=missing_for_kafka() is None)
 
 
 def compile_programs() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.errors import ConfigError
+from tidegate.testing.broker.class_archive import shared_classes
 from tidegate.testing.broker.config import SMALL_JVM
 from tidegate.testing.broker.jars import HOME, cache, classpath, locked, new_folder
 from tidegate.testing.broker.program import Program
@@ -51,10 +52,11 @@ def run_java(
     command = [
         java(),
         *jvm,
+        *shared_classes(),
         f"-Djava.io.tmpdir={folder / 'tmp'}",
         f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}",
         "-cp",
-        os.pathsep.join([str(compiled(sources)), classpath()]),
+        os.pathsep.join([classpath(), str(compiled(sources))]),
         main,
         *arguments,
     ]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidegate.errors import LogError
+from tidegate.testing.broker.class_archive import shared_classes
 from tidegate.testing.broker.config import Address, properties, text
 from tidegate.testing.broker.guard import GuardedProcess
 from tidegate.testing.broker.jars import HOME, classpath
@@ -124,6 +125,7 @@ class Broker:
         return [
             java(),
             *self._jvm,
+            *shared_classes(),
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
             f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}",
             "-Dtidegate.log.level=INFO",

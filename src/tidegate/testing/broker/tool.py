@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from tidegate.errors import LogError
+from tidegate.testing.broker.class_archive import shared_classes
 from tidegate.testing.broker.config import SMALL_JVM
 from tidegate.testing.broker.jars import HOME, classpath
 from tidegate.testing.broker.tools import java
@@ -16,7 +17,7 @@ CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 def run_tool(main: str, *arguments: str, timeout: float = 60.0) -> str:
     """Run a tool and return its stdout; raises with its output if it fails. Takes a second or two."""
     logging = f"-Dlog4j2.configurationFile={HOME / 'log4j2.properties'}"
-    command = [java(), *SMALL_JVM, logging, "-cp", classpath(), main, *arguments]
+    command = [java(), *SMALL_JVM, *shared_classes(), logging, "-cp", classpath(), main, *arguments]
     ran = subprocess.run(  # noqa: S603 - our own command
         command, capture_output=True, text=True, check=False, timeout=timeout
     )
