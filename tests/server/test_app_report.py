@@ -62,7 +62,7 @@ def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slot that just published something is at work, however long this process takes to look."""
     monkeypatch.setattr(slot_status, "SILENT_SECONDS", 60.0)
     monkeypatch.setattr(app_follower, "UNKNOWN_AGE", 120.0)
-    monkeypatch.setattr(app_report, "AGAIN_SECONDS", 60.0)
+    monkeypatch.setattr(app_report, "RESTART_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -52,14 +52,14 @@ def put(log: SqliteLog, **rows: str) -> None:
 
 
 def rows(held: Replicas, at_least: int = 0) -> dict[bytes, bytes]:
-    with held.following("table", KIND).snapshot({0: at_least}, 10) as snapshot:
+    with held.replica_of("table", KIND).snapshot({0: at_least}, 10) as snapshot:
         return dict(snapshot.scan(0, None, None))
 
 
 def test_rows_and_positions_belong_together(held: Replicas, log: SqliteLog) -> None:
     for number in range(1, 30):
         put(log, ada=str(number))
-        with held.following("table", KIND).snapshot({0: number}, 10) as snapshot:
+        with held.replica_of("table", KIND).snapshot({0: number}, 10) as snapshot:
             assert snapshot.get(0, b"ada") == str(snapshot.positions[0]).encode()
             assert snapshot.positions[1] == 0
 
@@ -68,7 +68,7 @@ def test_a_partition_that_is_not_there_is_refused_at_once(held: Replicas) -> Non
     began = time.monotonic()
     with (
         pytest.raises(ConfigError, match="bad-position"),
-        held.following("table", KIND).snapshot({7: 1}, 10 * HANG_SECONDS),
+        held.replica_of("table", KIND).snapshot({7: 1}, 10 * HANG_SECONDS),
     ):
         pass
     assert time.monotonic() - began < HANG_SECONDS
@@ -102,7 +102,7 @@ def test_a_record_that_no_store_wrote_stops_it_with_an_error(
     good, bad = Row(b"ada" + bytes(12), b"1", 1), Row(b"short", b"1", 1)
     log.append(TopicPartition("windows", 0), to_batch([good]))
     with closing(Replicas(log, tmp_path / "home")) as held:
-        found = held.following("windows", "window")
+        found = held.replica_of("windows", "window")
         with found.snapshot({0: 1}, 10) as snapshot:
             assert len(list(snapshot.scan(0, None, None))) == 1
         log.append(TopicPartition("windows", 0), to_batch([bad]))
@@ -123,7 +123,7 @@ def test_a_topic_that_is_gone_is_forgotten_until_it_is_back(
     put(log, ada="1")
     assert rows(held) == {b"ada": b"1"}
     log.delete("table")
-    found = held.following("table", KIND)
+    found = held.replica_of("table", KIND)
     wait_for(lambda: found.trouble is not None)
     assert held.troubles() == []
     with pytest.raises(LogError, match="no-such-topic"), found.snapshot({}, 0.2):
@@ -144,15 +144,15 @@ def test_the_least_recently_used_replica_is_evicted(log: SqliteLog, tmp_path: Pa
     with closing(Replicas(log, tmp_path / "home", PoolSize(most=3, limit=3))) as held:
         for number in range(5):
             log.create(TopicSpec(f"t{number}", 1, {"cleanup.policy": "compact"}))
-            with held.following(f"t{number}", KIND).snapshot({}, 10):
+            with held.replica_of(f"t{number}", KIND).snapshot({}, 10):
                 pass
         assert sorted(held._pool.items()) == ["t2", "t3", "t4"]
-        with held.following("t0", KIND).snapshot({}, 10) as snapshot:
+        with held.replica_of("t0", KIND).snapshot({}, 10) as snapshot:
             assert snapshot.positions == {0: 0}
 
 
 def test_who_waits_is_woken_at_the_end_and_nobody_begins(held: Replicas) -> None:
-    found = held.following("table", KIND)
+    found = held.replica_of("table", KIND)
     told: list[object] = []
 
     def wait() -> None:
@@ -170,12 +170,12 @@ def test_who_waits_is_woken_at_the_end_and_nobody_begins(held: Replicas) -> None
     assert not thread.is_alive()
     assert told[0] == "server-ends"
     with pytest.raises(LogError, match="server-ends"):
-        held.following("other", KIND)
+        held.replica_of("other", KIND)
 
 
 def test_only_so_many_may_wait(held: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "_waits", threading.Semaphore(1))  # one in place of fifty threads
-    found: LiveReplica = held.following("table", KIND)
+    found: LiveReplica = held.replica_of("table", KIND)
     with found.snapshot({}, 10):
         pass
     thread = threading.Thread(target=lambda: found.wait_for(lambda _: False, 1.5))

@@ -283,12 +283,12 @@ def test_a_follower_goes_on_when_its_topics_are_made_again(
     manifest = run.manifest
     with closing(AppFollowers(log, CLOCK)) as held:
         publish(log, numbers(0))
-        assert held.seen(manifest).seen.slots.keys() == {0}
+        assert held.state(manifest).statuses.slots.keys() == {0}
         log.delete("gated-status")
 
         def known() -> set[int]:
             try:
-                return set(held.seen(manifest).seen.slots)
+                return set(held.state(manifest).statuses.slots)
             except LogError:
                 return {-1}
 
@@ -299,7 +299,7 @@ def test_a_follower_goes_on_when_its_topics_are_made_again(
         wait_for(lambda: known() == set())
         held.end()
         with pytest.raises(LogError, match="server-ends"):
-            held.seen(manifest)
+            held.state(manifest)
 
 
 def prepare_again(log: SqliteLog) -> None:
@@ -315,12 +315,12 @@ def test_a_status_topic_that_comes_later_is_read(
     monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)  # how often it looks for the topic
     log.delete("gated-status")
     with closing(AppFollowers(log, CLOCK)) as held:
-        assert held.seen(run.manifest).seen.slots == {}
+        assert held.state(run.manifest).statuses.slots == {}
         log.create(status_topic("gated"))
         publish(log, numbers(0))
-        wait_for(lambda: set(held.seen(run.manifest).seen.slots) == {0})
+        wait_for(lambda: set(held.state(run.manifest).statuses.slots) == {0})
         publish(log, numbers(1))
-        assert set(held.seen(run.manifest).seen.slots) == {0, 1}
+        assert set(held.state(run.manifest).statuses.slots) == {0, 1}
 
 
 def threads() -> set[threading.Thread]:
@@ -342,13 +342,13 @@ def test_followers_in_use_are_kept_up_to_the_limit(log: SqliteLog) -> None:
     size = PoolSize(most=2, limit=4, unused_seconds=300.0)
     with closing(AppFollowers(log, CLOCK, size)) as held:
         for manifest in manifests[:4]:
-            held.seen(manifest)
+            held.state(manifest)
         before = threads()
         for manifest in manifests[:4]:
-            assert held.seen(manifest).plan.epoch == 0
+            assert held.state(manifest).plan.epoch == 0
         assert threads() == before
         assert followers() == {"app0", "app1", "app2", "app3"}
-        held.seen(manifests[4])
+        held.state(manifests[4])
         assert followers() == {"app1", "app2", "app3", "app4"}
     assert followers() == set()
 
@@ -357,6 +357,6 @@ def test_the_least_recently_used_follower_is_evicted(log: SqliteLog) -> None:
     size = PoolSize(most=2, limit=4, unused_seconds=0.0)
     with closing(AppFollowers(log, CLOCK, size)) as held:
         for number in range(3):
-            assert held.seen(manifest_of(log, number)).plan.epoch == 0
+            assert held.state(manifest_of(log, number)).plan.epoch == 0
         assert followers() == {"app1", "app2"}
     assert followers() == set()

@@ -1,4 +1,4 @@
-"""The application: routes behind the guard."""
+"""The ASGI application: routes behind the guard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from tidegate.errors import TidegateError
-from tidegate.server.errors import RequestError, told
+from tidegate.server.errors import RequestError, error_response
 from tidegate.server.guard import Guard, permitted
 from tidegate.server.parameters import no_other_queries
 from tidegate.server.routes import apps, commands, gates, health, stores, topics
@@ -37,12 +37,12 @@ def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
     app.state.serving = serving
     for router in ROUTERS:
         for route in router.routes:
-            assert isinstance(route, APIRoute)  # noqa: S101 - made by our own routers
-            # One by one, because the guard must see each route.
+            assert isinstance(route, APIRoute)  # noqa: S101 - created by the routers above
+            # One by one: the guard looks for them in the router of the app.
             app.add_api_route(
                 route.path, route.endpoint, methods=list(route.methods or []), tags=[*router.tags]
             )
-    app.add_exception_handler(TidegateError, _told)
+    app.add_exception_handler(TidegateError, _tidegate_error)
     app.add_exception_handler(RequestValidationError, _bad_request)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_middleware(Guard, settings=settings, tokens=serving.tokens, tickets=serving.tickets)
@@ -56,24 +56,26 @@ def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
     return app
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _tidegate_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, TidegateError)  # noqa: S101 - registered for it
-    return told(error)
+    return error_response(error)
 
 
 async def _bad_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return told(RequestError("bad-request", f"{where}: {first['msg']}"[:300], "see /openapi.json"))
+    return error_response(RequestError("bad-request", f"{where}: {first['msg']}"[:300], "see /openapi.json"))
 
 
 async def _no_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     if error.status_code == 405:
-        return told(
+        return error_response(
             RequestError("method-not-allowed", "this path does not support this method", "see /openapi.json")
         )
     if error.status_code == 404:
-        return told(RequestError("no-such-path", "there is nothing at this path", "see /openapi.json"))
-    return told(RequestError("bad-request", str(error.detail)[:200], "see /openapi.json"))
+        return error_response(
+            RequestError("no-such-path", "there is nothing at this path", "see /openapi.json")
+        )
+    return error_response(RequestError("bad-request", str(error.detail)[:200], "see /openapi.json"))

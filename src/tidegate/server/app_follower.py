@@ -1,10 +1,10 @@
-"""What a server knows of each app without reading its topics from their start for every call.
+"""The state of each app, kept up to date by a thread, so that no call reads its topics from their start.
 
-A thread per app, begun when it is first asked for: 1 look at the app's control, positions and status topics;
-2 read them from their start; 3 fold what comes: what is in force, where each task stands, how each slot does;
-4 wake who waits. A status topic that is missing is looked for every few seconds; when it is there, begin
-again with 1. When the log fails, say so and begin again with 1, ever more slowly. An answer holds whatever
-was committed when it was asked for.
+A thread per app, started by the first call for it: 1 find the app's control, positions and status topics;
+2 read them from their start; 3 fold what is read: the plan, the positions of tasks, the statuses of slots;
+4 wake waiting calls. While the positions or status topic is missing, look for it every few seconds, and start
+again with 1 when it was created. After an error, start again with 1. A returned state includes whatever was
+committed before the call.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ class AppState:
     plan: Plan
     attempts: Mapping[int, Attempt]
     lags: list[Lag]
-    seen: SlotStatuses
+    statuses: SlotStatuses
     now: float
-    """Of `time.monotonic`."""
+    """By `time.monotonic`."""
     epoch: int = 0
-    """The newest that a driver claimed; 0 before the first. Its plan may not be written yet."""
+    """The newest epoch that a driver claimed, or 0. Its plan may not be written yet."""
     stop: Stop = field(default_factory=lambda: Stop(0))
     times: Mapping[str, int] = field(default_factory=dict)
-    """When each entry of the control topic was written, in ms."""
+    """When each key of the control topic was last written, in ms."""
     wall: int = 0
-    """The time in ms, as the records have it."""
+    """The wall-clock time in ms."""
 
     def slot(self, number: int) -> SlotStatus:
-        """Of the plan's epoch or a newer one: what an older job published is no news of this one."""
-        found = self.seen.slots.get(number, SlotStatus())
+        """The status of a slot. What a job of an older epoch published is left out."""
+        found = self.statuses.slots.get(number, SlotStatus())
         return (
             found if found.epoch >= self.plan.epoch else SlotStatus(epoch=self.plan.epoch, heard=found.heard)
         )
 
     def restarts(self, number: int) -> int:
-        """How often the slot's job was started again within the plan's epoch."""
+        """How often the slot's job was restarted within the plan's epoch."""
         attempt = self.attempts.get(number, Attempt(0, 0))
         return attempt.attempt - 1 if attempt.epoch == self.plan.epoch and attempt.attempt else 0
 
     def lag_by_slot(self) -> dict[int | None, int]:
-        """Of each slot of the plan. Under None: of stages, and of what no slot has yet."""
+        """The lag of each slot of the plan; under None that of stages and of tasks without a slot."""
         homes = {str(task): slot.slot for slot in self.plan.slots for task in slot.tasks}
         found: dict[int | None, int] = dict.fromkeys(homes.values(), 0)
         for one in self.lags:
@@ -80,18 +80,18 @@ class AppState:
 
 @dataclass(slots=True)
 class _Read:
-    """What was read since the follower began, or began again."""
+    """What was read since the follower last started with step 1."""
 
-    at: dict[TopicPartition, int]
-    began: dict[TopicPartition, int]
-    """Where the topics ended then."""
+    positions: dict[TopicPartition, int]
+    first_ends: dict[TopicPartition, int]
+    """The ends of the topics at that time."""
     control: Control = field(default_factory=Control)
-    positions: dict[TaskId, Position] = field(default_factory=dict)
+    tasks: dict[TaskId, Position] = field(default_factory=dict)
     slots: SlotStatuses = field(default_factory=SlotStatuses)
 
 
 class AppFollower(Follower):
-    """One app: the thread that follows it, and what it knows."""
+    """Follows the topics of one app."""
 
     retry_seconds = 0.5
 
@@ -106,45 +106,45 @@ class AppFollower(Follower):
         self._read: _Read | None = None
         self._thread.start()
 
-    def seen(self, manifest: Manifest, seconds: float = WAIT_SECONDS, *, with_lag: bool = True) -> AppState:
-        """The app as of now, with its lag from the ends of what it reads. LogError `replica-behind` if the
-        topics cannot be read up to here in time."""
+    def state(self, manifest: Manifest, seconds: float = WAIT_SECONDS, *, with_lag: bool = True) -> AppState:
+        """Return the state of the app as of now. Raises LogError `replica-behind` if its topics cannot be
+        read to their ends in time."""
         self.used = time.monotonic()
         deadline = self.used + seconds
         with self._changed:
             self._wait(lambda: self._read is not None or self.trouble is not None, deadline)
-            following = list(self._read.at) if self._read is not None else []
-        ends = self._log.ends(following)
+            partitions = [] if self._read is None else list(self._read.positions)
+        ends = self._log.ends(partitions)
         with self._changed:
-            self._wait(lambda: self._holds(ends) or self.trouble is not None, deadline)
+            self._wait(lambda: self._has_reached(ends) or self.trouble is not None, deadline)
             read = self._read
-            if read is None or not self._holds(ends):
+            if read is None or not self._has_reached(ends):
                 raise self._behind()
             plan = read.control.plan(ROLE)
             attempts = {slot.slot: read.control.attempt(ROLE, slot.slot) for slot in plan.slots}
-            positions, slots = dict(read.positions), _copied(read.slots)
+            tasks, slots = dict(read.tasks), _copy(read.slots)
             epoch, stop, times = read.control.epoch(ROLE), read.control.stop(ROLE), dict(read.control.times)
-        found = lags(self._log, manifest, positions) if with_lag else []
+        found = lags(self._log, manifest, tasks) if with_lag else []
         now, wall = time.monotonic(), self._clock.now()
         return AppState(self.app, plan, attempts, found, slots, now, epoch, stop, times, wall)
 
-    def _holds(self, ends: Mapping[TopicPartition, Offset]) -> bool:
+    def _has_reached(self, ends: Mapping[TopicPartition, Offset]) -> bool:
         read = self._read
-        return read is not None and all(read.at.get(one, end) >= end for one, end in ends.items())
+        return read is not None and all(read.positions.get(one, end) >= end for one, end in ends.items())
 
     def _progress(self) -> str:
         return f"this server has not read the topics of app {self.app!r} up to their ends yet"
 
-    def _recover(self, error: TidegateError) -> bool:  # noqa: ARG002 - whatever it is, all is read again
+    def _recover(self, error: TidegateError) -> bool:  # noqa: ARG002 - after any error
         with self._changed:
             self._read = None
         return False
 
     def _follow(self) -> None:
-        """Steps 1 to 4. Without a status topic nothing is known of the slots, and without positions the app
-        never ran; the control topic must be there."""
+        """Steps 1 to 4. Only the control topic must exist: the others are created later, at the first
+        start."""
         topics = [self._control, *self._later_topics()]
-        whole = len(topics) == 3
+        complete = len(topics) == 3
         starts = {one: Offset(self._log.describe(one.topic).starts[0]) for one in topics}
         ends = self._log.ends(topics)
         read = _Read({one: int(at) for one, at in starts.items()}, {one: int(at) for one, at in ends.items()})
@@ -155,7 +155,7 @@ class AppFollower(Follower):
                 self._changed.notify_all()
             look = time.monotonic() + LOOK_SECONDS
             while not self._ended.is_set():
-                if not whole and time.monotonic() >= look:
+                if not complete and time.monotonic() >= look:
                     if len(self._later_topics()) + 1 > len(topics):
                         return
                     look = time.monotonic() + LOOK_SECONDS
@@ -163,30 +163,33 @@ class AppFollower(Follower):
                 if fetched:
                     with self._changed:
                         for part in fetched:
-                            self._take(read, part)
+                            self._apply(read, part)
                         self._changed.notify_all()
 
     def _later_topics(self) -> list[TopicPartition]:
-        """Those that are there of the topics that a start creates after the control topic."""
+        """The topics that a start creates after the control topic, as far as they exist."""
         return [
             one for one in (self._positions, self._status) if find_topic(self._log, one.topic) is not None
         ]
 
-    def _take(self, read: _Read, part: Fetched) -> None:
-        live = read.at[part.partition] >= read.began[part.partition]
+    def _apply(self, read: _Read, part: Fetched) -> None:
+        live = read.positions[part.partition] >= read.first_ends[part.partition]
         if part.partition == self._control:
             read.control.take([part])
         elif part.partition == self._positions:
             keys, values = part.batch.column(2).to_pylist(), part.batch.column(3).to_pylist()
             for key, value in zip(keys, values, strict=True):
-                fold_position(read.positions, key, value)
+                fold_position(read.tasks, key, value)
         else:
-            self._take_status(read, part, live=live)
-        read.at[part.partition] = int(part.next)
+            self._apply_statuses(read, part, live=live)
+        read.positions[part.partition] = int(part.next)
 
-    def _take_status(self, read: _Read, part: Fetched, *, live: bool) -> None:
-        """What lies there already is as old as its time says; one far ahead of this clock may be any age, so
-        it is no sign of life. What comes is new, whatever the clocks of other machines say."""
+    def _apply_statuses(self, read: _Read, part: Fetched, *, live: bool) -> None:
+        """Apply statuses with the time at which their slots were last heard.
+
+        A record that was written after the follower started is new, whatever the clocks of other machines
+        show. An older one is as old as its timestamp; if that is far in the future, its age is unknown and it
+        does not count as a sign of life."""
         now, wall = time.monotonic(), self._clock.now()
         times, values = part.batch.column(1).to_pylist(), part.batch.column(3).to_pylist()
         for at, value in zip(times, values, strict=True):
@@ -206,10 +209,11 @@ class AppFollowers:
         self._clock = clock
         self._pool: FollowerPool[AppFollower] = FollowerPool(size)
 
-    def seen(self, manifest: Manifest, *, with_lag: bool = True) -> AppState:
-        """An app as of now. Its lag cannot be known while a topic that it reads is missing."""
+    def state(self, manifest: Manifest, *, with_lag: bool = True) -> AppState:
+        """Return the state of an app as of now. With `with_lag`, raises LogError `no-such-topic` while a
+        topic that the app reads is missing."""
         follower = self._pool.get(manifest.app, lambda: AppFollower(self._log, manifest.app, self._clock))
-        return follower.seen(manifest, with_lag=with_lag)
+        return follower.state(manifest, with_lag=with_lag)
 
     def end(self) -> None:
         """Wake all waiting calls and refuse new ones."""
@@ -219,8 +223,8 @@ class AppFollowers:
         self._pool.close()
 
 
-def _copied(seen: SlotStatuses) -> SlotStatuses:
-    """So that it stays as it is while others come."""
-    slots = {number: replace(one) for number, one in seen.slots.items()}
-    counted = seen.warnings.copy(), seen.warned.copy(), seen.failures.copy()
-    return SlotStatuses(slots, *counted, seen.last_failure)
+def _copy(statuses: SlotStatuses) -> SlotStatuses:
+    """A copy that the thread does not change."""
+    slots = {number: replace(one) for number, one in statuses.slots.items()}
+    counts = statuses.warnings.copy(), statuses.warned.copy(), statuses.failures.copy()
+    return SlotStatuses(slots, *counts, statuses.last_failure)

@@ -1,18 +1,18 @@
-"""How an app is doing: one answer for `tidegate status` and for the server.
+"""The report on an app, for `tidegate status` and for the server. Its state is one of:
 
     never-started   no driver ever took the app over
-    starting        a driver took it over, and its slots are not at work yet; or it makes a new plan
+    starting        a driver took it over or makes a new plan, and its slots are not at work yet
     restoring       all slots are at work, and some restore state
     running         all slots are at work
     partial         some slots are at work, others are not
-    restarting      no slot is at work, and some failed in the last seconds: their jobs start again
-    stopping        asked to stop, and slots are still at work
-    stopped         ended in order
+    restarting      no slot is at work, and some failed in the last seconds: their jobs are restarted
+    stopping        a stop was requested, and slots are still at work
+    stopped         stopped as requested
     failed          the driver gave up; the control topic holds the cause
-    silent          not ended in order, and nothing is heard: killed, or cut off from the log
+    silent          not stopped, and no slot reports: killed, or cut off from the log
 
-Only what was published counts. A slot is at work if it published something in the last seconds; a driver
-publishes nothing while all is well, so its death shows as the silence of its slots.
+The report uses only what was published. A slot is at work if it published something in the last seconds. A
+driver publishes nothing as long as its slots run, so a killed driver shows by its slots falling silent.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tidegate.types import Offset, TopicPartition
 
 AT_WORK = ("running", "restoring")
 LANDING_SECONDS = 90.0
-"""A driver that took over and wrote no plan for longer than this is not starting any more."""
+"""A driver that took over and wrote no plan within this time is not starting any more."""
 PLAN_SECONDS = 10.0
-"""So long slots may take from their plan to their first numbers."""
-AGAIN_SECONDS = 10.0
-"""A job that failed is started again within this time, unless there is no room for it."""
+"""The time that slots may take from their plan to their first numbers."""
+RESTART_SECONDS = 10.0
+"""A failed job is restarted within this time, unless there are not enough cores for it."""
 MOST_DEAD_LETTERS = 10_000
-"""More of them are not counted one by one."""
+"""Counting stops here."""
 
 
 class SlotReport(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class SlotReport(msgspec.Struct, frozen=True):
 
 
 class FailureReport(msgspec.Struct, frozen=True):
-    """What went wrong last. Without a slot it is why the driver gave up."""
+    """The last failure: of a slot, or without one the reason why the driver gave up."""
 
     code: str
     message: str
@@ -72,12 +72,12 @@ class FailureReport(msgspec.Struct, frozen=True):
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """What lies in the dead-letter topic."""
+    """The dead-letter topic, and how many records it holds."""
 
     topic: str
     records: int
     at_least: bool = False
-    """Whether there are more than could be counted."""
+    """Whether there are more than `records`."""
 
 
 class AppReport(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class AppReport(msgspec.Struct, frozen=True):
     state: str
     since: int | None
     last_heard: int | None
-    """When a slot last published anything; None if nothing is left of that."""
+    """When a slot last published anything; None if the topic does not hold it any more."""
     epoch: int
     slots: list[SlotReport]
     tasks: int
@@ -97,7 +97,7 @@ class AppReport(msgspec.Struct, frozen=True):
     to_restore: int
     records_per_second: float
     lag: int | None
-    """None where it cannot be known: a topic that the app reads is missing."""
+    """None if it is unknown because a topic that the app reads is missing."""
     restarts: int
     last_failure: FailureReport | None
     dead_letters: DeadLetters
@@ -105,31 +105,31 @@ class AppReport(msgspec.Struct, frozen=True):
 
     @property
     def at_work(self) -> int:
-        """How many slots are at work."""
+        """The number of slots at work."""
         return sum(slot.state in AT_WORK for slot in self.slots)
 
 
 class AppReports:
-    """Makes the reports of the apps on a log."""
+    """Reports on the apps on a log."""
 
     def __init__(self, log: Log, followers: AppFollowers) -> None:
         self._followers = followers
         self._dead_letters = DeadLetterCounts(log)
 
     def of(self, manifest: Manifest) -> AppReport:
-        """One app as of now; without its lag if a topic that it reads is missing."""
+        """Report on an app as of now, without its lag if a topic that it reads is missing."""
         dead_letters = self._dead_letters.of(manifest.app)
         try:
-            return report(self._followers.seen(manifest), dead_letters)
+            return report(self._followers.state(manifest), dead_letters)
         except LogError as error:
             if error.code != "no-such-topic":
                 raise
-        app = self._followers.seen(manifest, with_lag=False)
+        app = self._followers.state(manifest, with_lag=False)
         return msgspec.structs.replace(report(app, dead_letters), lag=None)
 
 
 def report(app: AppState, dead_letters: DeadLetters) -> AppReport:
-    """An app as it was seen."""
+    """Report on an app in this state."""
     state, since = state_of(app)
     slots = _slots(app)
     return AppReport(
@@ -149,21 +149,21 @@ def report(app: AppState, dead_letters: DeadLetters) -> AppReport:
         restarts=sum(slot.restarts for slot in slots),
         last_failure=_last_failure(app),
         dead_letters=dead_letters,
-        warnings=list(app.seen.warnings),
+        warnings=list(app.statuses.warnings),
     )
 
 
 def state_of(app: AppState) -> tuple[str, int | None]:
-    """The state, and since when it is so."""
+    """The state of an app, and since when it has it."""
     if not app.epoch:
         return "never-started", None
     states = {number: slot.state(app.now) for number, slot in slots_of(app).items()}
     busy = [state for state in states.values() if state in (*AT_WORK, "starting")]
-    asked = app.stop.epoch >= app.epoch
-    if asked and not app.stop.for_new_plan:
+    stop_requested = app.stop.epoch >= app.epoch
+    if stop_requested and not app.stop.for_new_plan:
         return _ended(app, busy=bool(busy))
-    if asked or app.plan.epoch < app.epoch:
-        since = app.times.get(f"{'stop' if asked else 'epoch'}/{ROLE}")
+    if stop_requested or app.plan.epoch < app.epoch:
+        since = app.times.get(f"{'stop' if stop_requested else 'epoch'}/{ROLE}")
         if busy or _ago(app, since) < LANDING_SECONDS:
             return "starting", since
         return "silent", _last_heard(app) or since
@@ -178,7 +178,7 @@ def _ended(app: AppState, *, busy: bool) -> tuple[str, int | None]:
 
 
 def _planned(app: AppState, states: list[str]) -> tuple[str, int | None]:
-    """While a plan is in force, by the states of its slots."""
+    """The state while a plan is in force, from the states of its slots."""
     since = app.times.get(f"plan/{ROLE}")
     working = [state for state in states if state in AT_WORK]
     if states and len(working) == len(states):
@@ -188,18 +188,18 @@ def _planned(app: AppState, states: list[str]) -> tuple[str, int | None]:
     if working:
         return "partial", since
     heard = _last_heard(app)
-    if "failed" in states and _ago(app, heard) < AGAIN_SECONDS:
+    if "failed" in states and _ago(app, heard) < RESTART_SECONDS:
         return "restarting", heard
     return "silent", heard or since
 
 
 def _ago(app: AppState, at: int | None) -> float:
-    """Seconds. A time that lies ahead, by the clock of another machine, is now."""
+    """Seconds since a time. One in the future, by the clock of another machine, counts as now."""
     return float("inf") if at is None else max(0, app.wall - at) / 1000
 
 
 def _last_heard(app: AppState) -> int | None:
-    """When a slot of the newest epoch last published anything; None if nothing is left of that."""
+    """When a slot of the newest epoch last published anything, if the topic still holds it."""
     ages = [app.now - slot.heard for slot in slots_of(app).values()]
     return None if not ages or min(ages) == float("inf") else app.wall - round(min(ages) * 1000)
 
@@ -231,26 +231,26 @@ def _slots(app: AppState) -> list[SlotReport]:
 
 
 def _last_failure(app: AppState) -> FailureReport | None:
-    """Why the driver gave up, else the newest failure of a slot that the status topic still has."""
+    """Why the driver gave up, else the newest failure of a slot that the status topic holds."""
     cause = app.stop.failure
     if cause is not None and app.stop.epoch >= app.epoch:
         return FailureReport(cause.code, cause.message, cause.hint, app.times.get(f"stop/{ROLE}"))
-    if app.seen.last_failure is None:
+    if app.statuses.last_failure is None:
         return None
     failure: Failure
-    at, failure = app.seen.last_failure
+    at, failure = app.statuses.last_failure
     return FailureReport(failure.code, failure.message, failure.hint, at, failure.slot, failure.attempt)
 
 
 class DeadLetterCounts:
-    """Counts dead letters, again only when something was written to the topic."""
+    """Counts dead letters, and counts them again only when the topic has changed."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: dict[str, tuple[object, DeadLetters]] = {}
 
     def of(self, app: str) -> DeadLetters:
-        """Committed records; offsets will not do, since on Kafka the marks of transactions have some too."""
+        """Count committed records. Offsets are no count: on Kafka transaction markers have offsets too."""
         topic = names.dead_letters(app)
         info = find_topic(self._log, topic)
         if info is None:
@@ -268,7 +268,7 @@ class DeadLetterCounts:
         self, topic: str, starts: dict[TopicPartition, Offset], ends: dict[TopicPartition, Offset]
     ) -> DeadLetters:
         count = 0
-        with suppress(LogError):  # retention may take away what is being read: then there are at least these
+        with suppress(LogError):  # retention may delete what is being read; then `at_least` is set
             for partition, start in starts.items():
                 for batch in read_between(self._log, partition, start, ends[partition]):
                     count += batch.num_rows

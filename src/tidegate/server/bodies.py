@@ -1,4 +1,4 @@
-"""Request bodies: JSON, small, and strict. What parsers read differently is refused."""
+"""Request bodies: small and strict JSON. What parsers understand differently is refused."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ def parsed(request: Request, body: bytes, kind: type[T]) -> T:
     """Decode the body as the type of a route; an empty body is an empty object."""
     if not body:
         return msgspec.convert({}, kind)
-    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if said != "application/json":
-        raise RequestError("needs-json", f"the body is {said or 'of no type'}", "send application/json")
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise RequestError(
+            "needs-json", f"the body is {content_type or 'of no type'}", "send application/json"
+        )
     try:
         value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
         _check(value, 0)

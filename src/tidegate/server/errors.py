@@ -37,11 +37,11 @@ STATUS = {
 
 
 class RequestError(TidegateError):
-    """A request that cannot be answered."""
+    """A request that is refused."""
 
 
 def status_of(error: TidegateError) -> int:
-    """The status by error code, where that is more precise than the class of the error."""
+    """The HTTP status of an error: by its code if that is listed, else by its class."""
     if error.code in STATUS:
         return STATUS[error.code]
     if error.retryable:
@@ -53,8 +53,8 @@ def _about_input(error: TidegateError) -> bool:
     return not isinstance(error, LogError | StateError)
 
 
-def told(error: TidegateError) -> Response:
-    """The response. Errors of the server's own are logged under the same id."""
+def error_response(error: TidegateError) -> Response:
+    """The response to an error. A failure of the server is logged with the same id."""
     status, number = status_of(error), uuid.uuid4().hex
     if status >= 500:
         log.error("error %s: %s", number, error)
@@ -69,7 +69,7 @@ def told(error: TidegateError) -> Response:
     )
 
 
-def told_unexpected(error: BaseException) -> Response:
+def unexpected_error_response(error: BaseException) -> Response:
     """The response to a bug: its id and no details."""
     number = uuid.uuid4().hex
     log.error("error %s", number, exc_info=error)

@@ -55,7 +55,7 @@ class Follower(ABC):
 
     @abstractmethod
     def _progress(self) -> str:
-        """Say how far it has read, for the error `replica-behind`. Is called with the lock held."""
+        """Describe how far it has read, for the error `replica-behind`. Is called with the lock held."""
 
     def _recover(self, error: TidegateError) -> bool:  # noqa: ARG002 - for subclasses
         """Adapt to an error. Returns True if `_follow` can go on at once; else the error is reported."""

@@ -1,9 +1,9 @@
 """The checks that every request passes before a route handles it.
 
-1 its path is used as it was sent, still encoded: a key may hold any bytes, also a slash; 2 it was meant for
-this server (Host); 3 no page of another origin sent it, not even to read; 4 it carries a token, unless its
-route is public; 5 when the route is known, `permitted` checks the scope of the token. A route that does not
-declare its scope is closed.
+1 use the path as it was sent, still encoded: a key may hold any bytes, even a slash; 2 check that Host names
+this server; 3 refuse pages of other origins, even for reads; 4 require a token, unless the route is public;
+5 when the route is known, `permitted` checks the scope of the token. A route that does not declare its scope
+is closed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Send
-from starlette.types import Scope as Asked
+from starlette.types import Scope as AsgiScope
 
 from tidegate.errors import TidegateError
-from tidegate.server.errors import RequestError, told, told_unexpected
+from tidegate.server.errors import RequestError, error_response, unexpected_error_response
 from tidegate.server.settings import ServerSettings
 from tidegate.server.tickets import Tickets
 from tidegate.server.tokens import Scope, Tokens
@@ -29,7 +29,7 @@ from tidegate.server.tokens import Scope, Tokens
 F = TypeVar("F", bound=Callable[..., Any])
 CALLER = "tidegate.caller"
 LARGEST_HEAD = 256 << 10
-HERE = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -43,14 +43,14 @@ class Needs:
     """The scope that a route requires."""
 
     scope: Scope | None
-    """None: anybody."""
+    """None: no token is needed."""
     ticket: bool = False
     """Whether a ticket in the URL is accepted, for browsers, which cannot send headers with a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks."""
+    """The caller of a request."""
 
     name: str
     scope: Scope
@@ -63,7 +63,7 @@ def needs(scope: Scope, *, ticket: bool = False) -> Callable[[F], F]:
     return _marked(Needs(scope, ticket))
 
 
-def for_anybody(route: F) -> F:
+def public(route: F) -> F:
     """Make a route public: it returns nothing confidential."""
     return _marked(Needs(None))(route)
 
@@ -92,39 +92,39 @@ class Guard:
         self._tokens = tokens
         self._tickets = tickets
         self._origins = frozenset(settings.origins)
-        names = (*HERE, settings.host, f"[{settings.host}]", *settings.hosts)
+        names = (*LOOPBACK_HOSTS, settings.host, f"[{settings.host}]", *settings.hosts)
         self._hosts = frozenset(name.lower() for name in names)
 
-    async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        sending = _Sending(send)
+        sender = _HeaderSender(send)
         try:
             self._check(scope)
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, sender)
         except Exception as error:
-            if sending.began:
+            if sender.started:
                 raise
-            await _refused(error)(scope, receive, sending)
+            await _refused(error)(scope, receive, sender)
 
-    def _check(self, asked: Asked) -> None:
-        headers = Headers(scope=asked)
-        _check_head(asked, headers)
-        asked["path"] = _path(asked)
+    def _check(self, scope: AsgiScope) -> None:
+        headers = Headers(scope=scope)
+        _check_head(scope, headers)
+        scope["path"] = _path(scope)
         self._check_host(headers)
-        if asked["method"] != "OPTIONS":
+        if scope["method"] != "OPTIONS":
             self._check_origin(headers)
-        asked.setdefault("state", {})[CALLER] = self._caller(asked, headers, _route(asked))
+        scope.setdefault("state", {})[CALLER] = self._caller(scope, headers, _route(scope))
 
     def _check_host(self, headers: Headers) -> None:
         given = headers.getlist("host")
         if len(given) != 1 or _name_of(given[0]) not in self._hosts:
             raise RequestError(
-                "bad-host", "the request is meant for another host", "add its name to hosts of [server]"
+                "bad-host", "the request is for another host", "add its name to hosts of [server]"
             )
 
     def _check_origin(self, headers: Headers) -> None:
@@ -140,39 +140,39 @@ class Guard:
             "add its origin to origins of [server]",
         )
 
-    def _caller(self, asked: Asked, headers: Headers, route: Needs | None) -> Caller | None:
-        """The caller; None where that does not matter."""
+    def _caller(self, scope: AsgiScope, headers: Headers, route: Needs | None) -> Caller | None:
+        """The caller; None if the route is public."""
         if route is not None and route.scope is None:
             return None
-        caller = self._known(asked, headers, tickets=route is not None and route.ticket)
+        caller = self._known(scope, headers, tickets=route is not None and route.ticket)
         if caller is None:
             raise _no_token()
         return caller
 
-    def _known(self, asked: Asked, headers: Headers, *, tickets: bool) -> Caller | None:
+    def _known(self, scope: AsgiScope, headers: Headers, *, tickets: bool) -> Caller | None:
         if self._tokens is None:
             return Caller("", Scope.UPGRADE)
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and token:
             entry = self._tokens.find(token.strip())
             return None if entry is None else Caller(entry.name, Scope.of(entry.scope), entry.hash)
-        given = parse_qs(asked["query_string"].decode("latin-1")).get("ticket", [])
-        if tickets and len(given) == 1 and (bound := self._tickets.take(given[0])) is not None:
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [])
+        if tickets and len(given) == 1 and (bound := self._tickets.redeem(given[0])) is not None:
             entry = self._tokens.of_hash(bound)
             return None if entry is None else Caller(entry.name, Scope.READ, entry.hash)
         return None
 
 
-class _Sending:
-    """Add the common headers to every response."""
+class _HeaderSender:
+    """Adds the common headers to every response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.began = False
+        self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.began = True
+            self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
@@ -181,54 +181,56 @@ class _Sending:
 
 def _refused(error: Exception) -> Response:
     if not isinstance(error, TidegateError):
-        return told_unexpected(error)
-    answer = told(error)
+        return unexpected_error_response(error)
+    response = error_response(error)
     if error.code in ("bad-request", "head-too-large"):
-        answer.headers["Connection"] = "close"  # what follows may be of the same request
-    return answer
+        response.headers["Connection"] = "close"  # the bytes that follow may belong to this request
+    return response
 
 
-def _check_head(asked: Asked, headers: Headers) -> None:
-    """Refuse what a proxy might read differently, or what is too long."""
+def _check_head(scope: AsgiScope, headers: Headers) -> None:
+    """Refuse a head that a proxy might read differently, or that is too long."""
     if "content-length" in headers and "transfer-encoding" in headers:
         raise RequestError("bad-request", "the body has two lengths", "send one of them")
-    size = sum(len(name) + len(value) for name, value in headers.raw) + len(asked.get("raw_path") or b"")
+    size = sum(len(name) + len(value) for name, value in headers.raw) + len(scope.get("raw_path") or b"")
     if size > LARGEST_HEAD:
         raise RequestError("head-too-large", f"path and headers have {size:,} bytes", "send less")
 
 
-def _path(asked: Asked) -> str:
-    raw: bytes = asked.get("raw_path") or asked["path"].encode()
+def _path(scope: AsgiScope) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
     try:
         return raw.decode("ascii")
     except UnicodeDecodeError:
-        raise RequestError("bad-path", "the path is not encoded", "write other bytes as %XX") from None
+        raise RequestError(
+            "bad-path", "the path has bytes that are not ASCII", "encode them as %XX"
+        ) from None
 
 
 async def permitted(request: Request) -> None:
     """Step 5, before all other dependencies of a route."""
-    said = needs_of(request.scope["route"])
-    if said is None:
+    needed = needs_of(request.scope["route"])
+    if needed is None:
         raise RequestError("closed-route", "this route is closed", "declare its scope")
-    if said.scope is None:
+    if needed.scope is None:
         return
     caller: Caller | None = request.scope["state"][CALLER]
     if caller is None:
         raise _no_token()
-    if caller.scope < said.scope:
-        wanted = said.scope.name.lower()
+    if caller.scope < needed.scope:
+        wanted = needed.scope.name.lower()
         raise RequestError(
             "not-allowed",
-            f"the token {caller.name!r} does not have the scope for this",
-            f"use one for {wanted}",
+            f"the token {caller.name!r} has the scope {caller.scope.name.lower()}, and this needs {wanted}",
+            f"use a token with the scope {wanted}",
         )
 
 
-def _route(asked: Asked) -> Needs | None:
-    """The declared scope of the route that will answer, if there is one."""
-    routes: Iterable[Any] = asked["app"].router.routes
+def _route(scope: AsgiScope) -> Needs | None:
+    """The declared scope of the route that matches the request, if there is one."""
+    routes: Iterable[Any] = scope["app"].router.routes
     for route in routes:
-        if isinstance(route, Route) and route.matches(asked)[0] is Match.FULL:
+        if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
             return needs_of(route)
     return None
 
@@ -238,6 +240,6 @@ def _no_token() -> RequestError:
 
 
 def _name_of(host: str) -> str:
-    """Without the port."""
+    """The name of a host, without the port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower()

@@ -20,11 +20,12 @@ MOST = 10_000
 
 
 @dataclass(slots=True)
-class _Done:
-    asked: bytes
+class _Outcome:
+    request: bytes
+    """The hash of the request."""
     until: float
     lock: threading.Lock = field(default_factory=threading.Lock)
-    answer: Any = None
+    response: Any = None
 
 
 class IdempotentCalls:
@@ -32,26 +33,30 @@ class IdempotentCalls:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._done: dict[tuple[str, str], _Done] = {}
+        self._outcomes: dict[tuple[str, str], _Outcome] = {}
 
-    def do(self, who: str, key: str | None, asked: bytes, call: Callable[[], Any]) -> Any:
-        """The response of the call, or the one of the first time."""
+    def do(self, who: str, key: str | None, request: bytes, call: Callable[[], Any]) -> Any:
+        """Execute the call, unless this key was used before. Returns the response of the first time."""
         if key is None:
             return call()
-        done = self._of(who, key, hashlib.sha256(asked).digest())
-        with done.lock:
-            if done.answer is None:
-                done.answer = call()
-            return done.answer
+        outcome = self._of(who, key, hashlib.sha256(request).digest())
+        with outcome.lock:
+            if outcome.response is None:
+                outcome.response = call()
+            return outcome.response
 
-    def _of(self, who: str, key: str, asked: bytes) -> _Done:
+    def _of(self, who: str, key: str, request: bytes) -> _Outcome:
         with self._lock:
             now = time.monotonic()
-            while self._done and (len(self._done) > MOST or next(iter(self._done.values())).until < now):
-                del self._done[next(iter(self._done))]
-            done = self._done.setdefault((who, key), _Done(asked, now + SECONDS))
-            if done.asked != asked:
+            while self._outcomes and (
+                len(self._outcomes) > MOST or next(iter(self._outcomes.values())).until < now
+            ):
+                del self._outcomes[next(iter(self._outcomes))]
+            outcome = self._outcomes.setdefault((who, key), _Outcome(request, now + SECONDS))
+            if outcome.request != request:
                 raise RequestError(
-                    "idempotency-mismatch", "another call used this Idempotency-Key", "use a new one"
+                    "idempotency-mismatch",
+                    "this Idempotency-Key was used for another request",
+                    "use a new key",
                 )
-            return done
+            return outcome

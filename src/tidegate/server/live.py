@@ -1,16 +1,15 @@
 """Records as server-sent events, as they come.
 
-    id: orders:0=12,1=7          where the stream goes on behind these records, for Last-Event-ID
+    id: orders:0=12,1=7          the position after these records, for Last-Event-ID
     event: records
     data: [{"topic": ...}, ...]
 
-A browser sends back only the last id, and any server must be able to continue from it: an id holds the
-positions of all partitions, and is long where there are many. So an event holds as many records as make its
-id a small part of it, and where records come one by one, short events follow each other only as quickly as
-their ids are cheap. A client gets an event whole or not at all: nothing is missed behind its id, and nothing
-comes twice.
+A browser sends back only the last id, and any server must be able to continue from it. So an id holds the
+positions of all partitions, and is long if there are many. An event therefore holds enough records to make
+its id a small part of it; if records arrive one by one, the rate of short events is limited by the size of
+their ids. A client gets an event whole or not at all: after its id no record is missing and none repeated.
 
-The server waits for a slow client: what it has not read yet stays in the log. When the log has dropped the
+The server waits for a slow client: what it has not read yet stays in the log. If retention has deleted the
 next records, an event `failure` reports it and the stream ends.
 """
 
@@ -41,65 +40,65 @@ from tidegate.types import Offset, TopicPartition
 MEDIA_TYPE = "text/event-stream"
 POLL_SECONDS = 0.25
 QUIET_SECONDS = 15.0
-AGAIN_MS = 1000
-HOPELESS_MS = 600_000
-"""A browser reconnects by itself, whatever the response was."""
+RETRY_MS = 1000
+NO_RETRY_MS = 600_000
+"""A browser always reconnects: after a permanent error this makes it wait."""
 ALLOWED_SECONDS = 5.0
 RECORDS_PER_ID = 8
-"""An event is full when its records have so many times the bytes of its id."""
+"""An event is full when its records are this many times as large as its id."""
 ID_BYTES_PER_SECOND = 32 << 10
-"""Bytes of ids per second that a stream of events that are not full may have."""
+"""The limit of bytes of ids per second in events that are not full."""
 SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 1.0
 T = TypeVar("T")
 
 
 class Live:
-    """One stream: its slot in the limit of streams, its reader and its position."""
+    """One stream: counted against the limit, with a reader and its position."""
 
     def __init__(
         self,
         log: Log,
         streams: Streams,
         positions: Mapping[TopicPartition, Offset],
-        told: Callable[[LocatedRow], Any],
+        as_json: Callable[[LocatedRow], Any],
         allowed: Callable[[], bool],
     ) -> None:
         self._log = log
         self._streams = streams
         self._at: dict[TopicPartition, int] = dict(positions)
-        self._told = told
+        self._as_json = as_json
         self._allowed = allowed
         self._reading = threading.Lock()
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._reader: Reader | None = None
         self._id_bytes = len(to_text(self._at))
-        self._rests = 0.0
+        self._rest_seconds = 0.0
         """Seconds until the next event, after one that was not full."""
 
     async def open(self, client: str) -> None:
-        """Count the stream and open its reader, so that errors are raised before the stream begins."""
+        """Count the stream and open its reader. Errors are raised here, before the response starts."""
         with ExitStack() as stack:
-            stack.enter_context(self._streams.place(client))
+            stack.enter_context(self._streams.reserve(client))
             positions = {partition: Offset(at) for partition, at in self._at.items()}
             self._reader = await self._in_thread(lambda: self._log.reader(positions))
-            self._held = stack.pop_all()
+            self._resources = stack.pop_all()
 
     def close(self) -> None:
         """Release the stream; the reader is closed as soon as it is not in use."""
-        self._held.close()
+        self._resources.close()
         with suppress(RuntimeError):  # the server stops, and its readers are closed with the log
-            self._streams.readers.submit(self._let_go)
+            self._streams.readers.submit(self._close_reader)
 
     async def events(self) -> AsyncIterator[bytes]:
         """Run until the client disconnects or the server stops."""
         try:
-            yield f"retry: {AGAIN_MS}\n\n".encode()
-            quiet_since = asked_at = time.monotonic()
+            yield f"retry: {RETRY_MS}\n\n".encode()
+            quiet_since = checked_at = time.monotonic()
             while not self._streams.ending.is_set():
-                if time.monotonic() - asked_at > ALLOWED_SECONDS:
+                if time.monotonic() - checked_at > ALLOWED_SECONDS:
                     if not await self._in_thread(self._allowed):
                         raise RequestError("no-token", "the token was removed", "use another one")
-                    asked_at = time.monotonic()
+                    checked_at = time.monotonic()
                 chunk = await self._in_thread(self._next)
                 if chunk:
                     yield chunk
@@ -111,16 +110,16 @@ class Live:
                 quiet_since = time.monotonic()
         except TidegateError as error:
             data = msgspec.json.encode({"error": error.as_dict()})
-            again = AGAIN_MS if error.retryable else HOPELESS_MS
-            yield b"retry: %d\nevent: failure\ndata: %b\n\n" % (again, data)
+            retry = RETRY_MS if error.retryable else NO_RETRY_MS
+            yield b"retry: %d\nevent: failure\ndata: %b\n\n" % (retry, data)
 
     async def _rest(self) -> None:
         """Wait for the next event; records that arrive meanwhile go into one event."""
-        seconds, self._rests = self._rests, 0.0
+        seconds, self._rest_seconds = self._rest_seconds, 0.0
         if seconds > SHORTEST_REST_SECONDS:
             await asyncio.sleep(min(seconds, LONGEST_REST_SECONDS))
 
-    def _let_go(self) -> None:
+    def _close_reader(self) -> None:
         with self._reading:
             if self._reader is not None:
                 self._reader.close()
@@ -134,30 +133,30 @@ class Live:
         events: list[bytes] = []
         records: list[str] = []
         size = 0
-        for placed in merge(*rows, key=lambda one: (one[1].timestamp, one[0])):
-            partition, row = placed
+        for located in merge(*rows, key=lambda one: (one[1].timestamp, one[0])):
+            partition, row = located
             self._at[partition] = row.offset + 1
-            records.append(printable_json(msgspec.json.encode(self._told(placed)).decode()))
+            records.append(printable_json(msgspec.json.encode(self._as_json(located)).decode()))
             size += len(records[-1])
             if size >= RECORDS_PER_ID * self._id_bytes:
                 events.append(self._event(records))
                 records, size = [], 0
         if records:
             events.append(self._event(records))
-            self._rests = self._id_bytes / ID_BYTES_PER_SECOND
+            self._rest_seconds = self._id_bytes / ID_BYTES_PER_SECOND
         return b"".join(events)
 
     def _event(self, records: list[str]) -> bytes:
-        place = to_text(self._at)
-        self._id_bytes = len(place)
-        return f"id: {place}\nevent: records\ndata: [{','.join(records)}]\n\n".encode()
+        position = to_text(self._at)
+        self._id_bytes = len(position)
+        return f"id: {position}\nevent: records\ndata: [{','.join(records)}]\n\n".encode()
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._streams.readers, call)
 
 
 class LiveResponse(StreamingResponse):
-    """The streaming response. It releases its resources however it ends."""
+    """The streaming response, which closes its stream however it ends."""
 
     def __init__(self, stream: Live) -> None:
         super().__init__(stream.events(), media_type=MEDIA_TYPE)

@@ -1,9 +1,9 @@
-"""A replica that a thread keeps up with its topic.
+"""A replica of a topic that a thread keeps up to date.
 
-1 look at the topic: one that was deleted and made again is read from its start; 2 read from the position;
-3 apply what came, rows and positions together; 4 wake who waits. When the log fails, say so and try again,
-ever more slowly; what was read so far stays, unless the topic is another one now. What could be old is not
-told: an answer waits until it has what was there when reading began, or began again.
+1 describe the topic: if it was deleted and created again, start with an empty replica; 2 read from the
+replica's positions; 3 apply what was read, rows and positions in one transaction; 4 wake waiting calls. After
+an error the replica keeps what it has, unless the error means that the topic is another one or the replica is
+corrupt. A snapshot is never older than the end of the topic when step 2 last started.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tidegate.state.replica import Replica, Snapshot
 from tidegate.types import Offset, TopicPartition
 
 POLL_SECONDS = 0.2
-ANOTHER = {"no-such-topic", "offset-out-of-range", "topic-recreated", "corrupt-state"}
-"""What was read so far is worth nothing any more."""
+REBUILD_CODES = {"no-such-topic", "offset-out-of-range", "topic-recreated", "corrupt-state"}
+"""Errors after which the replica is deleted and read again from the start of the topic."""
 
 ToRows = Callable[[pa.RecordBatch], list[RawRow]]
-"""From records as they were read to rows, whose keys end with the replica's suffix."""
+"""Converts records to rows, whose keys end with the replica's suffix."""
 
 
 class LiveReplica(Follower):
-    """One topic: its replica, and the thread that feeds it. `waits` counts the places of those who wait for
-    any of them: each takes a thread of the server."""
+    """The replica of one topic. `waits` limits the calls that wait for any replica of the server, since each
+    of them occupies one of its threads."""
 
     def __init__(
         self, log: Log, topic: str, to_rows: ToRows, suffix: int, folder: Path, waits: threading.Semaphore
@@ -49,98 +49,101 @@ class LiveReplica(Follower):
         self._waits = waits
         self._replica: Replica | None = None
         self._uid = ""
-        self._built = 0
-        self._looking = 0
+        self._builds = 0
+        self._open_snapshots = 0
         self._growing = False
-        self._at: dict[int, int] = {}
-        self._ready: dict[int, int] | None = None
-        """Where the topic ended when it was looked at: an answer from before that could be old."""
-        self._turn = 0
+        self._positions: dict[int, int] = {}
+        self._first_ends: dict[int, int] | None = None
+        """The ends of the topic when reading last started: before them the replica could be out of date."""
+        self._version = 0
+        """Counts the changes of the rows."""
         self._thread.start()
 
     @contextmanager
     def snapshot(self, at_least: Mapping[int, int], seconds: float) -> Iterator[Snapshot]:
-        """The rows, once they hold what is asked for and what was there when following began. LogError
+        """Wait for the positions of `at_least` and yield a snapshot of the rows. Raises LogError
         `replica-behind` if that takes too long."""
         self.used = time.monotonic()
         deadline = self.used + seconds
         with self._changed:
-            if not self._holds(at_least):
-                with self._place():
-                    self._wait(lambda: self._holds(at_least), deadline)
+            if not self._has_reached(at_least):
+                with self._count_wait():
+                    self._wait(lambda: self._has_reached(at_least), deadline)
             replica = self._replica
-            if replica is None or not self._holds(at_least):
+            if replica is None or not self._has_reached(at_least):
                 raise self._behind()
-            self._looking += 1
+            self._open_snapshots += 1
         try:
             with replica.snapshot() as snapshot:
                 yield snapshot
         finally:
             with self._changed:
-                self._looking -= 1
+                self._open_snapshots -= 1
                 self._changed.notify_all()
 
     def wait_for(self, reached: Callable[[Snapshot], bool], seconds: float) -> bool:
-        """Whether the rows come to be so in time; looked at again whenever something comes."""
+        """Check the condition now and after each change. Returns False if it is not reached in time."""
         deadline = time.monotonic() + seconds
         while True:
             with self._changed:
-                turn = self._turn
+                checked = self._version
             with self.snapshot({}, deadline - time.monotonic()) as snapshot:
                 if reached(snapshot):
                     return True
-            with self._changed, self._place():
-                if not self._wait(lambda turn=turn: self._turn != turn, deadline):  # type: ignore[misc]
+            with self._changed, self._count_wait():
+                if not self._wait(lambda checked=checked: self._version != checked, deadline):  # type: ignore[misc]
                     return False
 
     def close(self) -> None:
-        """End, and wait for the thread and for those who look."""
+        """End, wait for the thread and for open snapshots, and delete the replica."""
         super().close()
-        self._drop()
+        self._delete()
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        """A place among those who wait."""
+    def _count_wait(self) -> Iterator[None]:
+        """Count a waiting call; raises LogError `too-many-wait` if there are too many already."""
         if not self._waits.acquire(blocking=False):
-            raise LogError("too-many-wait", "too many calls wait already", "ask again soon", retryable=True)
+            raise LogError("too-many-wait", "too many calls wait already", "try again soon", retryable=True)
         try:
             yield
         finally:
             self._waits.release()
 
-    def _holds(self, at_least: Mapping[int, int]) -> bool:
-        if self._ready is None or self._replica is None or self._growing:
+    def _has_reached(self, at_least: Mapping[int, int]) -> bool:
+        if self._first_ends is None or self._replica is None or self._growing:
             return False
-        at = self._at
-        if not at_least.keys() <= at.keys():
+        positions = self._positions
+        if not at_least.keys() <= positions.keys():
             raise ConfigError(
-                "bad-position", f"{self.topic} has no such partition", "hand back one of an answer"
+                "bad-position",
+                f"the position names a partition that topic {self.topic!r} does not have",
+                "send the position of a response unchanged",
             )
-        wanted = (*self._ready.items(), *at_least.items())
-        return all(at[number] >= offset for number, offset in wanted)
+        needed = (*self._first_ends.items(), *at_least.items())
+        return all(positions[number] >= offset for number, offset in needed)
 
     def _progress(self) -> str:
-        read, wanted = sum(self._at.values()), sum((self._ready or {}).values())
-        return f"this server has read {self.topic} to {read:,} of {max(read, wanted):,}"
+        read, end = sum(self._positions.values()), sum((self._first_ends or {}).values())
+        return f"this server has read {self.topic} to {read:,} of {max(read, end):,}"
 
     def _recover(self, error: TidegateError) -> bool:
         if error.code == "map-full":
             self._grow()
             return True
-        if error.code in ANOTHER:
-            self._drop()
+        if error.code in REBUILD_CODES:
+            self._delete()
         return False
 
     def _follow(self) -> None:
         info = self._log.describe(self.topic)
         if self._replica is None or info.uid != self._uid:
             self._build(info)
-        ends = self._log.ends(TopicPartition(self.topic, number) for number in self._at)
+        ends = self._log.ends(TopicPartition(self.topic, number) for number in self._positions)
         with self._changed:
-            self._ready = {partition.partition: int(end) for partition, end in ends.items()}
+            self._first_ends = {partition.partition: int(end) for partition, end in ends.items()}
             self._changed.notify_all()
-        positions = {TopicPartition(self.topic, number): Offset(at) for number, at in self._at.items()}
-        with closing(self._log.reader(positions)) as reader:
+        starts = {TopicPartition(self.topic, number): Offset(at) for number, at in self._positions.items()}
+        with closing(self._log.reader(starts)) as reader:
             while not self._ended.is_set():
                 fetched = reader.poll(POLL_SECONDS)
                 if fetched:
@@ -148,16 +151,17 @@ class LiveReplica(Follower):
                 self._clear_trouble()
 
     def _build(self, info: TopicInfo) -> None:
-        """Step 1, for a topic that is new: begin with nothing."""
-        self._drop()
-        self._built += 1
-        made = Replica(self._folder / str(self._built), info.partitions, self._suffix, info.starts)
+        """Step 1, for a new topic: replace the replica by an empty one."""
+        self._delete()
+        self._builds += 1
+        created = Replica(self._folder / str(self._builds), info.partitions, self._suffix, info.starts)
         with self._changed:
-            self._replica, self._at, self._ready = made, dict(enumerate(info.starts)), None
+            self._replica, self._first_ends = created, None
+            self._positions = dict(enumerate(info.starts))
         self._uid = info.uid
 
     def _apply(self, fetched: list[Fetched]) -> None:
-        assert self._replica is not None  # noqa: S101 - built before it is read for
+        assert self._replica is not None  # noqa: S101 - built before its topic is read
         rows: dict[int, tuple[list[RawRow], int]] = {}
         for part in fetched:
             number = part.partition.partition
@@ -165,27 +169,27 @@ class LiveReplica(Follower):
             rows[number] = (before + self._to_rows(part.batch), int(part.next))
         self._replica.apply(rows)
         with self._changed:
-            self._at.update({number: behind for number, (_, behind) in rows.items()})
-            self._turn += 1
+            self._positions.update({number: position for number, (_, position) in rows.items()})
+            self._version += 1
             self._changed.notify_all()
 
     def _grow(self) -> None:
-        """More room, while nobody looks and nobody begins to."""
+        """Enlarge the map of the replica: no snapshot may be open, and none is opened meanwhile."""
         with self._changed:
             self._growing = True
-            while self._looking:
+            while self._open_snapshots:
                 self._changed.wait()
             if self._replica is not None:
                 self._replica.grow()
             self._growing = False
             self._changed.notify_all()
 
-    def _drop(self) -> None:
-        """Forget what was read, once nobody looks at it any more."""
+    def _delete(self) -> None:
+        """Delete the replica once no snapshot of it is open."""
         with self._changed:
-            dropped, self._replica, self._ready, self._uid = self._replica, None, None, ""
-            while self._looking:
+            deleted, self._replica, self._first_ends, self._uid = self._replica, None, None, ""
+            while self._open_snapshots:
                 self._changed.wait()
-        if dropped is not None:
-            dropped.close()
-            shutil.rmtree(dropped.folder, ignore_errors=True)
+        if deleted is not None:
+            deleted.close()
+            shutil.rmtree(deleted.folder, ignore_errors=True)

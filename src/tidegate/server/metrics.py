@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: lag from the log, the newest numbers of slots, and this server itself."""
+"""Metrics for Prometheus: lag from the log, the newest numbers of slots, and numbers of this server."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def families(apps: Iterable[AppState], now: int) -> list[Family]:
     slots = _Slots()
     gates = _Gates(now)
     for app in apps:
-        seen = slots_of(app)
-        slots.take(app, seen)
-        numbers = {number: one.numbers for number, one in seen.items() if one.numbers is not None}
+        found = slots_of(app)
+        slots.take(app, found)
+        numbers = {number: one.numbers for number, one in found.items() if one.numbers is not None}
         gates.take(app.app, numbers)
     return [*slots.all, *gates.all]
 
 
 def slots_of(app: AppState) -> dict[int, SlotStatus]:
-    """The slots of the plan, and others that published something under the same or a newer epoch."""
-    newest = max(app.plan.epoch, app.seen.newest())
-    told = {number for number, one in app.seen.slots.items() if number >= 0 and one.epoch == newest}
-    return {number: app.slot(number) for number in sorted({slot.slot for slot in app.plan.slots} | told)}
+    """The slots of the plan, and others that published something in the same or a newer epoch."""
+    newest = max(app.plan.epoch, app.statuses.newest())
+    reporting = {number for number, one in app.statuses.slots.items() if number >= 0 and one.epoch == newest}
+    return {number: app.slot(number) for number in sorted({slot.slot for slot in app.plan.slots} | reporting)}
 
 
 def as_text(found: Iterable[Family]) -> str:
-    """In the text format of Prometheus."""
+    """Render in the text format of Prometheus."""
     return "".join(line for family in found for line in _lines(family))
 
 
@@ -78,7 +78,7 @@ _COUNTED = {
 class _Slots:
     def __init__(self) -> None:
         self._counted = {
-            name: Family(f"tidegate_{told}", "counter", help_) for name, (told, help_) in _COUNTED.items()
+            name: Family(f"tidegate_{metric}", "counter", help_) for name, (metric, help_) in _COUNTED.items()
         }
         self._rate = Family("tidegate_records_per_second", "gauge", "Records that a slot processes now.")
         self._lag = Family(
@@ -123,15 +123,15 @@ class _Slots:
             self._restarts.samples.append((labels, app.restarts(number)))
         for home, lag in sorted(app.lag_by_slot().items(), key=str):
             self._lag.samples.append(({"app": app.app, "slot": "" if home is None else str(home)}, lag))
-        for family, found in ((self._failures, app.seen.failures), (self._warnings, app.seen.warned)):
+        for family, found in ((self._failures, app.statuses.failures), (self._warnings, app.statuses.warned)):
             for code, count in sorted(found.items()):
                 family.samples.append(({"app": app.app, "code": code}, count))
 
-    def _take_numbers(self, labels: Labels, told: Numbers | None, *, is_live: bool) -> None:
-        if told is not None:
+    def _take_numbers(self, labels: Labels, numbers: Numbers | None, *, is_live: bool) -> None:
+        if numbers is not None:
             for name, family in self._counted.items():
-                family.samples.append((labels, getattr(told, name)))
-            self._rate.samples.append((labels, told.per_second if is_live else 0.0))
+                family.samples.append((labels, getattr(numbers, name)))
+            self._rate.samples.append((labels, numbers.per_second if is_live else 0.0))
 
 
 _GATES = {
@@ -149,7 +149,8 @@ class _Gates:
     def __init__(self, now: int) -> None:
         self._now = now
         self._plain = {
-            field: Family(f"tidegate_gate_{name}", kind, told) for field, (name, kind, told) in _GATES.items()
+            field: Family(f"tidegate_gate_{name}", kind, help_)
+            for field, (name, kind, help_) in _GATES.items()
         }
         self._gate_wide = Family("tidegate_gate_paused", "gauge", "1 while the whole gate is paused.")
         self._oldest = Family("tidegate_gate_oldest_held_seconds", "gauge", "Age of the oldest held event.")
@@ -157,8 +158,8 @@ class _Gates:
 
     def take(self, app: str, numbers: dict[int, Numbers]) -> None:
         by_gate: dict[str, list[GateNumbers]] = {}
-        for told in numbers.values():
-            for name, gate in told.gates.items():
+        for slot in numbers.values():
+            for name, gate in slot.gates.items():
                 by_gate.setdefault(name, []).append(gate)
         for name, parts in sorted(by_gate.items()):
             labels = {"app": app, "gate": name}

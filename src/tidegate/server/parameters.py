@@ -28,7 +28,7 @@ LARGEST_ANSWER = 8 << 20
 T = TypeVar("T")
 
 Server = Annotated[Serving, Depends(serving)]
-App = Annotated[str | None, Query(description="The app, where several have one of this name.")]
+App = Annotated[str | None, Query(description="The app, if several apps have one of this name.")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many.")]
 After = Annotated[str | None, Query(description="`next` of the previous page.")]
 KeyType = Annotated[ValueKind | None, Query(description="What the keys are.")]
@@ -102,7 +102,7 @@ def _queries(of: Dependant) -> set[str]:
 
 
 def shown_key(key: bytes, kind: ValueKind | None) -> Any:
-    """Text as it is; other bytes as base64."""
+    """A key decoded as the requested type; without one as text, or as base64 if it is no text."""
     if kind is not None:
         return shown(key, kind)
     try:
@@ -120,7 +120,7 @@ def shown(data: bytes | None, kind: ValueKind | None) -> Any:
 
 
 def shown_as_declared(data: bytes | None, kind: ValueKind | None) -> Any:
-    """Bytes decoded as the app declared them, or by their look if that fails."""
+    """Bytes decoded as the app declared them, or as what they look like if that fails."""
     try:
         return as_json(data, kind)
     except SerdeError:

@@ -43,4 +43,4 @@ def from_text(text: str) -> dict[TopicPartition, Offset]:
 
 
 def _bad() -> ConfigError:
-    return ConfigError("bad-position", "this is no position", "send the position of a response unchanged")
+    return ConfigError("bad-position", "this is not a position", "send the position of a response unchanged")

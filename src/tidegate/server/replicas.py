@@ -1,4 +1,4 @@
-"""The replicas of a server: of whatever was asked for once, and moments of several of them."""
+"""The replicas of a server, one per topic that calls have read, and snapshots of several of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -19,23 +19,24 @@ from tidegate.log.protocol import Log
 from tidegate.server.follower_pool import FollowerPool, PoolSize
 from tidegate.server.live_replica import LiveReplica, ToRows
 from tidegate.state.changelog import to_rows
-from tidegate.state.formats import LAYOUTS, Format
+from tidegate.state.formats import LAYOUTS
 from tidegate.state.protocol import RawRow
 from tidegate.state.replica import Snapshot
 from tidegate.types import TopicPartition
 
 HISTORY = "history"
-"""In place of a store's kind: a topic of which every record is kept, in the order of its offsets."""
+"""Used as the kind of a topic that is no changelog: all records are kept, by key and offset."""
 SUFFIX = 8
+"""The bytes of an offset at the end of a key."""
 SIZE = PoolSize(most=256, limit=256)
 WAITING = 50
-"""So many calls may wait for a position or for a status to be applied; further calls are refused."""
+"""At most this many calls wait for a position or for a status to be applied; further calls are refused."""
 _PREFIX = "replicas-"
 _LOCK = "lock"
 
 
 class ReplicaSnapshots:
-    """Several topics, each as of one position."""
+    """One snapshot per topic, each at a position of its own."""
 
     def __init__(self, snapshots: Mapping[str, Snapshot]) -> None:
         self._snapshots = snapshots
@@ -43,8 +44,8 @@ class ReplicaSnapshots:
     def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
         return self._snapshots[topic].get(partition, key)
 
-    def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        lower = None if behind is None else (behind + b"\x00", b"")
+    def scan(self, topic: str, partition: int, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        lower = None if after is None else (after + b"\x00", b"")
         return self._snapshots[topic].scan(partition, lower, None)
 
     def of(self, topic: str) -> Snapshot:
@@ -57,7 +58,7 @@ class ReplicaSnapshots:
                 yield value
 
     def position(self, partition: int | None = None) -> dict[TopicPartition, int]:
-        """Where its topics stood, in all partitions or one."""
+        """The positions of the snapshots, of all partitions or one."""
         return {
             TopicPartition(topic, number): offset
             for topic, snapshot in self._snapshots.items()
@@ -76,39 +77,41 @@ class Replicas:
         self._waits = threading.Semaphore(WAITING)
         self._folders = itertools.count(1)
 
-    def following(self, topic: str, kind: str) -> LiveReplica:
-        """The one of a topic. `kind` is that of the store whose changelog it is, or HISTORY."""
+    def replica_of(self, topic: str, kind: str) -> LiveReplica:
+        """Return the replica of a topic. `kind` is that of the store whose changelog it is, or HISTORY."""
 
         def create() -> LiveReplica:
-            rows, suffix = _rows_of(kind)
+            rows, suffix = _layout_of(kind)
             folder = self._folder / f"{next(self._folders)}-{topic}"
             return LiveReplica(self._log, topic, rows, suffix, folder, self._waits)
 
         return self._pool.get(topic, create)
 
     @contextmanager
-    def moment(
+    def snapshots(
         self, topics: Mapping[str, str], at_least: Mapping[TopicPartition, int], seconds: float
     ) -> Iterator[ReplicaSnapshots]:
-        """Topics with their kinds, once they hold what is asked for."""
+        """Wait for the positions of `at_least` and yield snapshots of topics, given with their kinds."""
         for topic, _ in at_least:
             if topic not in topics:
                 raise ConfigError(
-                    "bad-position", "this position is of another question", "hand back the one of this answer"
+                    "bad-position",
+                    f"the position names topic {topic!r}, which this request does not read",
+                    "send the position of a response to the same request",
                 )
         with ExitStack() as stack:
             found = {
                 topic: stack.enter_context(
-                    self.following(topic, kind).snapshot(_of(topic, at_least), seconds)
+                    self.replica_of(topic, kind).snapshot(_offsets_of(topic, at_least), seconds)
                 )
                 for topic, kind in topics.items()
             }
             yield ReplicaSnapshots(found)
 
     def troubles(self) -> list[str]:
-        """What keeps replicas from getting on. A topic that is gone is missed by nobody."""
+        """The errors of replicas that make no progress, except those whose topic was deleted."""
         found = [(topic, one.trouble) for topic, one in self._pool.items().items()]
-        return [f"{topic}: {told}" for topic, told in found if told and told.code != "no-such-topic"]
+        return [f"{topic}: {error}" for topic, error in found if error and error.code != "no-such-topic"]
 
     def end(self) -> None:
         """Wake all waiting calls and refuse new ones."""
@@ -120,23 +123,19 @@ class Replicas:
         os.close(self._lock_file)
 
 
-def _of(topic: str, at_least: Mapping[TopicPartition, int]) -> dict[int, int]:
+def _offsets_of(topic: str, at_least: Mapping[TopicPartition, int]) -> dict[int, int]:
     return {partition.partition: offset for partition, offset in at_least.items() if partition.topic == topic}
 
 
-def _rows_of(kind: str) -> tuple[ToRows, int]:
+def _layout_of(kind: str) -> tuple[ToRows, int]:
     if kind == HISTORY:
-        return _numbered, SUFFIX
+        return _history_rows, SUFFIX
     layout = LAYOUTS[kind]
-    return _changes(layout), layout.suffix
+    return (lambda batch: to_rows(batch, layout)), layout.suffix
 
 
-def _changes(layout: Format) -> Callable[[pa.RecordBatch], list[RawRow]]:
-    return lambda batch: to_rows(batch, layout)
-
-
-def _numbered(batch: pa.RecordBatch) -> list[RawRow]:
-    """Each record as a row of its own, behind those of the same key."""
+def _history_rows(batch: pa.RecordBatch) -> list[RawRow]:
+    """Convert each record to a row of its own, ordered by key and offset."""
     offsets, keys, values = (batch.column(at).to_pylist() for at in (0, 2, 3))
     return [
         ((key or b"") + offset.to_bytes(SUFFIX, "big"), value)
@@ -146,7 +145,7 @@ def _numbered(batch: pa.RecordBatch) -> list[RawRow]:
 
 
 def _own_folder(home: Path) -> tuple[Path, int]:
-    """A new folder, held by a lock on a file in it. Those whose holder is gone are removed."""
+    """Create a folder and lock it; delete the folders of servers that ended without doing so."""
     home.mkdir(parents=True, exist_ok=True)
     for left in home.glob(f"{_PREFIX}*"):
         if (held := _locked(left)) is not None:
@@ -154,12 +153,12 @@ def _own_folder(home: Path) -> tuple[Path, int]:
             os.close(held)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
-        if (held := _locked(folder)) is not None:  # else another server took it for one that is left
+        if (held := _locked(folder)) is not None:  # else another server is deleting it as left behind
             return folder, held
 
 
 def _locked(folder: Path) -> int | None:
-    """The lock of a folder, if nobody holds it."""
+    """Lock a folder. Returns the file handle of the lock, or None if another process holds it."""
     try:
         file = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError:

@@ -1,4 +1,4 @@
-"""Run a server until it is asked to stop."""
+"""Run a server until it is stopped."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tidegate.server.tokens import Tokens
 
 THREADS = 100
 CONNECTIONS = 2_000
-GOODBYE_SECONDS = 3
+SHUTDOWN_SECONDS = 3
 REFUSED_BY_NAME = 64 << 10
-"""Request headers that are too large by up to so much are read and refused as `head-too-large`; larger
-ones end the connection."""
+"""A request head that exceeds the limit by up to this many bytes is refused as `head-too-large`; a larger one
+closes the connection."""
 
 
 class Server(uvicorn.Server):
@@ -47,7 +47,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._listening = listening
         self._serving = serving
-        self._tell = started
+        self._report_started = started
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         super().run(sockets or [self._listening])
@@ -56,7 +56,7 @@ class Server(uvicorn.Server):
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         await super().startup(sockets)
         if self.started:
-            self._tell()
+            self._report_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._serving.end()
@@ -77,11 +77,11 @@ def serve(config: Config, settings: ServerSettings, started: Callable[[str], Non
 
 @contextmanager
 def prepared(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> Iterator[Server]:
-    """A server with its port, log and replicas, which are released at the end of the block."""
+    """Prepare a server with its port, log and replicas, and release them at the end of the block."""
     tokens = None if settings.tokens is None else Tokens(config.folder / settings.tokens)
-    place = LogLocation.of(config)
+    location = LogLocation.of(config)
     listening = listen(settings)
-    with closing(listening), closing(ReopeningLog(lambda: open_log(place, create=False))) as log:
+    with closing(listening), closing(ReopeningLog(lambda: open_log(location, create=False))) as log:
         replicas = Replicas(log, (config.folder / config.state_dir).parent)
         streams = Streams(settings.streams, settings.streams_per_client)
         with closing(Serving(log, SystemClock(), replicas, streams, tokens)) as serving:
@@ -94,7 +94,7 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
                 proxy_headers=False,
                 h11_max_incomplete_event_size=LARGEST_HEAD + REFUSED_BY_NAME,
                 limit_concurrency=CONNECTIONS,
-                timeout_graceful_shutdown=GOODBYE_SECONDS,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
                 ssl_certfile=_path(config, settings.certificate),
                 ssl_keyfile=_path(config, settings.private_key),
                 http="h11",
@@ -133,4 +133,4 @@ def _path(config: Config, name: str | None) -> Path | None:
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """The server has ended."""
+    """Ignore the signal: the server has ended."""

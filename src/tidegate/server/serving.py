@@ -1,4 +1,4 @@
-"""What all routes share: the log, the apps on it, the replicas."""
+"""What all routes share: the log, the apps on it, replicas and followers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tidegate.server.tokens import Tokens
 from tidegate.topology.manifest import Manifest, StoreEntry
 from tidegate.types import TopicPartition
 
-KNOWN_SECONDS = 2.0
-MISSED_SECONDS = 0.25
+MAX_AGE_SECONDS = 2.0
+MAX_AGE_AFTER_MISS_SECONDS = 0.25
 WAIT_SECONDS = 10.0
 GATE_STORE = "key-value"
 
 
 class Apps:
-    """The manifests on the log, refreshed regularly and when one is missing."""
+    """The manifests on the log, read again every few seconds and when one is missing."""
 
     def __init__(self, log: Log) -> None:
         self._manifests = Manifests(log)
@@ -41,38 +41,38 @@ class Apps:
         self._read_at = float("-inf")
         self._all: dict[str, Manifest] = {}
 
-    def all(self, *, known_for: float = KNOWN_SECONDS) -> dict[str, Manifest]:
-        """By id."""
+    def all(self, *, max_age: float = MAX_AGE_SECONDS) -> dict[str, Manifest]:
+        """All manifests by app id, read at most `max_age` seconds ago."""
         with self._lock:
-            if time.monotonic() - self._read_at > known_for:
+            if time.monotonic() - self._read_at > max_age:
                 self._all = {one.app: one for one in self._manifests.all()}
                 self._read_at = time.monotonic()
             return self._all
 
     def of(self, app: str | None) -> list[Manifest]:
-        """One app, or all. Raises ConfigError `never-started` for an unknown one."""
+        """The manifest of one app, or of all. Raises ConfigError `never-started` for an unknown one."""
         found = self.all()
         if app is None:
             return list(found.values())
         if app not in found:
-            found = self.all(known_for=MISSED_SECONDS)
+            found = self.all(max_age=MAX_AGE_AFTER_MISS_SECONDS)
         if app not in found:
             raise ConfigError("never-started", f"app {app!r} never ran on this log", "check its id")
         return [found[app]]
 
     def gate(self, name: str, app: str | None) -> Manifest:
-        """The app that has a gate."""
+        """The app that has this gate."""
         return self._only("gate", name, app)
 
     def store(self, name: str, app: str | None) -> tuple[Manifest, StoreEntry]:
-        """The app that has a store, and the entry of its manifest."""
+        """The app that has this store, and the store's entry in the manifest."""
         found = self._only("store", name, app)
         return found, found.stores[name]
 
     def _only(self, what: str, name: str, app: str | None) -> Manifest:
         found = [one for one in self.of(app) if name in getattr(one, f"{what}s")]
         if not found:
-            self.all(known_for=MISSED_SECONDS)
+            self.all(max_age=MAX_AGE_AFTER_MISS_SECONDS)
             found = [one for one in self.of(app) if name in getattr(one, f"{what}s")]
         if not found:
             known = sorted({one for manifest in self.all().values() for one in getattr(manifest, f"{what}s")})
@@ -89,7 +89,7 @@ class Apps:
 
 @dataclass(slots=True)
 class Serving:
-    """One server."""
+    """The shared parts of one server."""
 
     log: Log
     clock: Clock
@@ -97,15 +97,15 @@ class Serving:
     streams: Streams
     tokens: Tokens | None = None
     tickets: Tickets = field(default_factory=Tickets)
-    once: IdempotentCalls = field(default_factory=IdempotentCalls)
+    idempotent_calls: IdempotentCalls = field(default_factory=IdempotentCalls)
     apps: Apps = field(init=False)
-    watching: AppFollowers = field(init=False)
+    followers: AppFollowers = field(init=False)
     reports: AppReports = field(init=False)
 
     def __post_init__(self) -> None:
         self.apps = Apps(self.log)
-        self.watching = AppFollowers(self.log, self.clock)
-        self.reports = AppReports(self.log, self.watching)
+        self.followers = AppFollowers(self.log, self.clock)
+        self.reports = AppReports(self.log, self.followers)
 
     @contextmanager
     def gate(
@@ -117,28 +117,29 @@ class Serving:
         held: bool = False,
         history: bool = False,
     ) -> Iterator[tuple[GateQuery, ReplicaSnapshots]]:
-        """A gate, with replicas of those of its topics that are requested."""
+        """Wait for `at_least` and yield a gate with snapshots of its topics; `held` and `history` add those
+        of held events and of audit records."""
         of = Changelogs.of(manifest, name)
         topics = dict.fromkeys((of.status, of.index, *((of.held,) if held else ())), GATE_STORE)
         if history:
             topics[manifest.gates[name].audit] = HISTORY
-        with self.replicas.moment(topics, at_least, WAIT_SECONDS) as moment:
-            yield GateQuery(self.log, manifest, name, self.clock, moment), moment
+        with self.replicas.snapshots(topics, at_least, WAIT_SECONDS) as snapshots:
+            yield GateQuery(self.log, manifest, name, self.clock, snapshots), snapshots
 
     def end(self) -> None:
-        """End the streams, and respond to waiting calls."""
+        """End the streams and wake waiting calls, which respond with `server-ends`."""
         self.streams.ending.set()
         self.replicas.end()
-        self.watching.end()
+        self.followers.end()
 
     def close(self) -> None:
         self.streams.close()
         self.replicas.close()
-        self.watching.close()
+        self.followers.close()
 
 
 async def serving(request: Request) -> Serving:
-    """What the routes share."""
+    """The dependency through which routes get the shared parts."""
     found: Any = request.app.state.serving
-    assert isinstance(found, Serving)  # noqa: S101 - set when the app was made
+    assert isinstance(found, Serving)  # noqa: S101 - set by make_app
     return found

@@ -18,13 +18,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     host: Text = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8470
-    """0: any that is free."""
+    """0: any free port."""
     tokens: Text | None = None
-    """The file of tokens; without one, only this machine may call."""
+    """The file of tokens; without one the server must listen on loopback."""
     hosts: list[Text] = []
     """Host names of the server, in addition to those of this machine."""
     origins: list[Text] = []
-    """Pages of other origins that may call it from a browser."""
+    """Origins whose pages may call it from a browser."""
     certificate: Text | None = None
     private_key: Text | None = None
     streams: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
@@ -57,5 +57,7 @@ def server_settings(section: Mapping[str, Any], given: Mapping[str, Any]) -> Ser
             "tidegate tokens add NAME, and set tokens; or listen on 127.0.0.1",
         )
     if (settings.certificate is None) != (settings.private_key is None):
-        raise ConfigError("bad-setting", "[server]: certificate and private_key go together", "set both")
+        raise ConfigError(
+            "bad-setting", "[server]: only one of certificate and private_key is set", "set both"
+        )
     return settings

@@ -4,8 +4,8 @@
                                   │ ^                                    │
        stopped, failed <──────────┘ └────────── numbers, landing <───────┘
 
-A slot publishes its numbers once a second. One that was killed publishes nothing, so its last numbers count
-as what it has done, and not as what it does.
+A slot publishes its numbers once a second. One that was killed publishes nothing more: its last numbers show
+what it has done, not what it does now.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ STATES = ("running", "restoring", "starting", "silent", "failed", "stopped")
 
 @dataclass(slots=True)
 class SlotStatus:
-    """One slot, as far as it published."""
+    """One slot, by what it published."""
 
     epoch: int = 0
     attempt: int = 0
     host: str = ""
     numbers: Numbers | None = None
-    """The newest: of this job once it is at work, else of the one before."""
-    state_told: str = "starting"
+    """The newest: of this job once it is at work, else of the job before it."""
+    reported_state: str = "starting"
     heard: float = -math.inf
     """When it last published anything, by `time.monotonic` of this process."""
     pid: int | None = None
-    """The worker process that runs it, on its host."""
+    """The worker process that runs its job, on `host`."""
 
     def state(self, now: float) -> str:
-        """One of STATES."""
-        if self.state_told in ("failed", "stopped"):
-            return self.state_told
-        return "silent" if now - self.heard > SILENT_SECONDS else self.state_told
+        """The state at a time, one of STATES."""
+        if self.reported_state in ("failed", "stopped"):
+            return self.reported_state
+        return "silent" if now - self.heard > SILENT_SECONDS else self.reported_state
 
     def tasks(self, now: float, planned: int) -> dict[str, int]:
-        """How many of its stream tasks are in which state."""
+        """The number of its stream tasks in each state."""
         state = self.state(now)
         counts: dict[str, int] = dict.fromkeys(STATES, 0)
         if state in ("running", "restoring") and self.numbers is not None:
@@ -60,20 +60,19 @@ class SlotStatuses:
     slots: dict[int, SlotStatus] = field(default_factory=dict)
     warnings: deque[Warned] = field(default_factory=lambda: deque(maxlen=KEPT_WARNINGS))
     warned: Counter[str] = field(default_factory=Counter)
-    """How often each code was warned of, since this process follows."""
+    """Warnings by code, since this process started to follow."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Which errors ended jobs of slots, since this process follows."""
+    """Errors that ended jobs of slots, by code, since this process started to follow."""
     last_failure: tuple[int, Failure] | None = None
-    """The newest that the topic holds, and its time in ms."""
+    """The newest that the topic holds, with its time in ms."""
 
     def take(self, one: Status, heard: float, *, counts: bool, at: int = 0) -> None:
-        """What a slot published, or the driver of it, `at` a time in ms. With `counts` it came while this
-        process followed: what lies before that was counted by others, or by the process that ran here
-        before."""
+        """Apply a status that a slot published, or the driver for it, `at` a time in ms. `counts` is False
+        for records that are older than this follower: earlier processes have counted them."""
         slot = self.slots.setdefault(one.slot, SlotStatus())
         attempt = slot.attempt if isinstance(one, Numbers) else one.attempt
         if (one.epoch, attempt) < (slot.epoch, slot.attempt):
-            return  # of a job that another one replaced
+            return  # published by a job that was replaced since
         if isinstance(one, Failure) and one.by_driver:
             self._take_from_driver(one, slot, at, counts=counts)
             return
@@ -82,26 +81,26 @@ class SlotStatuses:
         slot.epoch, slot.attempt, slot.heard = one.epoch, attempt, heard
         match one:
             case Landing():
-                slot.host, slot.pid, slot.state_told = one.host, one.pid, "starting"
+                slot.host, slot.pid, slot.reported_state = one.host, one.pid, "starting"
             case Numbers():
-                slot.numbers, slot.state_told = one, "restoring" if one.restoring else "running"
+                slot.numbers, slot.reported_state = one, "restoring" if one.restoring else "running"
             case Failure():
-                slot.state_told = "failed"
+                slot.reported_state = "failed"
                 self._count(one, at, counts=counts)
             case Ended():
-                slot.state_told = "stopped"
+                slot.reported_state = "stopped"
             case Warned():
                 self.warnings.append(one)
                 self.warned[one.code] += counts
 
     def _take_from_driver(self, one: Failure, slot: SlotStatus, at: int, *, counts: bool) -> None:
-        """A job ended. If the slot reported that itself, its report counts; the driver's is no sign of life
-        of the slot. A stage reports nothing itself, and shares its number with the driver."""
-        known = slot.state_told == "failed" and (slot.epoch, slot.attempt) == (one.epoch, one.attempt)
+        """Apply the driver's report that a job failed, unless the slot has reported it itself. It is no sign
+        of life of the slot. A stage reports nothing itself, and shares its number with the driver."""
+        known = slot.reported_state == "failed" and (slot.epoch, slot.attempt) == (one.epoch, one.attempt)
         if known:
             return
         if one.slot >= 0:
-            slot.epoch, slot.attempt, slot.state_told = one.epoch, one.attempt, "failed"
+            slot.epoch, slot.attempt, slot.reported_state = one.epoch, one.attempt, "failed"
         self._count(one, at, counts=counts)
 
     def _count(self, one: Failure, at: int, *, counts: bool) -> None:
@@ -109,5 +108,5 @@ class SlotStatuses:
         self.last_failure = at, one
 
     def newest(self) -> int:
-        """The newest epoch of which anything is known."""
+        """The newest epoch that published anything."""
         return max((slot.epoch for slot in self.slots.values()), default=0)

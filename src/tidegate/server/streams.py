@@ -12,7 +12,7 @@ from tidegate.server.errors import RequestError
 
 
 class Streams:
-    """Of one server."""
+    """The streams of one server."""
 
     def __init__(self, most: int, per_client: int) -> None:
         self.ending = threading.Event()
@@ -28,8 +28,8 @@ class Streams:
         return self._open.total()
 
     @contextmanager
-    def place(self, client: str) -> Iterator[None]:
-        """Count one more stream; raises RequestError `too-many-streams`."""
+    def reserve(self, client: str) -> Iterator[None]:
+        """Count a stream while it is open; raises RequestError `too-many-streams`."""
         with self._lock:
             if self._open.total() >= self._most or self._open[client] >= self._per_client:
                 raise RequestError(

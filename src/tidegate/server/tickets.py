@@ -1,6 +1,6 @@
 """Tickets for streams in browsers, which cannot send headers with them: a ticket in the URL opens one stream,
-soon after it was issued, on the server that issued it. A token is never part of a URL. A ticket is bound to
-the hash of a token, not to its name: it ends with the token."""
+within seconds and on the server that issued it. A token is never part of a URL. A ticket is bound to the hash
+of a token, not to its name: it becomes invalid with the token."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class Tickets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._given: dict[str, tuple[str, float]] = {}
+        self._issued: dict[str, tuple[str, float]] = {}
 
-    def give(self, token: str) -> str:
+    def issue(self, token: str) -> str:
         """Issue a ticket for the token with this hash."""
         with self._lock:
             now = time.monotonic()
-            for old in [one for one, (_, until) in self._given.items() if until < now]:
-                del self._given[old]
-            if len(self._given) >= MOST:
-                del self._given[next(iter(self._given))]
+            for old in [one for one, (_, until) in self._issued.items() if until < now]:
+                del self._issued[old]
+            if len(self._issued) >= MOST:
+                del self._issued[next(iter(self._issued))]
             ticket = secrets.token_urlsafe(24)
-            self._given[ticket] = (token, now + SECONDS)
+            self._issued[ticket] = (token, now + SECONDS)
             return ticket
 
-    def take(self, ticket: str) -> str | None:
-        """Use a ticket. Returns the hash of its token."""
+    def redeem(self, ticket: str) -> str | None:
+        """Use up a ticket. Returns the hash of its token, or None if it is unknown, used or too old."""
         with self._lock:
-            token, until = self._given.pop(ticket, ("", 0.0))
+            token, until = self._issued.pop(ticket, ("", 0.0))
         return token if until >= time.monotonic() else None

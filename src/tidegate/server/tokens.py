@@ -1,8 +1,8 @@
-"""Tokens: who may call a server, and with which scope. The file holds hashes, readable by its owner only.
+"""Tokens: who may call a server, with which scope. The file holds hashes, and only its owner can read it.
 
 A token is 32 random bytes, so one round of SHA-256 is enough. `upgrade` includes `operate`, which includes
-`read`. What lasts longer than a request (a stream, a ticket) is bound to the hash: a name
-may be given to another token later.
+`read`. What lasts longer than a request (a stream, a ticket) is bound to the hash: another
+token may get the same name later.
 
 A change of the file: 1 take the lock, a file beside it; 2 remove drafts that a killed process left, and read
 the file; 3 write a draft with the change; 4 sync it; 5 rename it over the file; 6 sync the folder. A kill
@@ -41,7 +41,7 @@ _MODE = 0o600
 
 
 class Scope(IntEnum):
-    """What a token is good for; each includes those below."""
+    """What a token permits; each scope includes those below it."""
 
     READ = 1
     OPERATE = 2
@@ -57,7 +57,7 @@ class Scope(IntEnum):
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One token as it is kept."""
+    """One token in the file."""
 
     name: str
     scope: str
@@ -78,29 +78,29 @@ class Tokens:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._seen: tuple[int, int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
         self._entries: list[Entry] = []
         self.entries()
 
     def entries(self) -> list[Entry]:
         with self._lock:
             found = _stat(self._file)
-            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if seen != self._seen:
+            version = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if version != self._version:
                 self._entries = _read(self._file).tokens
-                self._seen = seen
+                self._version = version
             return self._entries
 
-    def of_hash(self, asked: str) -> Entry | None:
-        """The token of this hash, unless it was removed."""
+    def of_hash(self, token_hash: str) -> Entry | None:
+        """The entry of the token with this hash, unless it was removed."""
         found = None
         for entry in self._usable():
-            if hmac.compare_digest(entry.hash, asked):
+            if hmac.compare_digest(entry.hash, token_hash):
                 found = entry
         return found
 
     def usable(self) -> bool:
-        """Whether the file can be read as it is now."""
+        """Whether the file can be read now."""
         try:
             self.entries()
         except ConfigError:
@@ -108,20 +108,25 @@ class Tokens:
         return True
 
     def find(self, token: str) -> Entry | None:
-        """The entry of a token. All are compared, each in constant time."""
+        """The entry of a token. Compares all entries, each in constant time."""
         return self.of_hash(_hash(token))
 
     def _usable(self) -> list[Entry]:
-        """Hide the problem with the file from callers."""
+        """The entries. Callers do not learn what is wrong with the file; the log of the server has it."""
         try:
             return self.entries()
         except ConfigError as error:
-            log.error("tokens: %s", error)  # noqa: TRY400 - no stack is needed
-            raise LogError("not-ready", "tokens cannot be checked", "ask later", retryable=True) from None
+            log.error("tokens: %s", error)  # noqa: TRY400 - a stack trace adds nothing
+            raise LogError(
+                "not-ready",
+                "tokens cannot be checked",
+                "try again later; the log of the server has the cause",
+                retryable=True,
+            ) from None
 
 
 def add_token(file: Path, name: str, scope: Scope) -> str:
-    """Create a token. It is shown only this once."""
+    """Create a token and return it: only its hash is kept."""
     check_name("token", name)
     token = PREFIX + secrets.token_urlsafe(32)
     with _locked(file):
@@ -133,7 +138,7 @@ def add_token(file: Path, name: str, scope: Scope) -> str:
 
 
 def remove_token(file: Path, name: str) -> None:
-    """Remove the token of this name: servers refuse it as soon as they reload the file."""
+    """Remove the token of this name: servers refuse it from the next request on."""
     _stat(file)
     with _locked(file):
         kept = _read(file).tokens
@@ -153,7 +158,7 @@ def _locked(file: Path) -> Iterator[None]:
     except OSError as error:
         raise _unusable(error) from None
     try:
-        _take(handle, file)
+        _acquire(handle, file)
         reach("tokens.2")
         for left in file.parent.glob(_draft(file, "*")):
             left.unlink(missing_ok=True)
@@ -164,7 +169,7 @@ def _locked(file: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _take(handle: int, file: Path) -> None:
+def _acquire(handle: int, file: Path) -> None:
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -202,7 +207,7 @@ def _stat(file: Path) -> os.stat_result:
     except OSError as error:
         raise _unusable(error) from None
     if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError("tokens-exposed", "others may read the file of tokens", "chmod 600 it")
+        raise ConfigError("tokens-exposed", "other users can read the file of tokens", f"chmod 600 {file}")
     return found
 
 
@@ -214,7 +219,9 @@ def _read(file: Path) -> _File:
             Scope.of(entry.scope)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
-            "bad-tokens", f"the file of tokens cannot be read: {error}", "make it anew"
+            "bad-tokens",
+            f"the file of tokens cannot be read: {error}",
+            "delete it and create tokens again with: tidegate tokens add NAME",
         ) from None
     if found.format != FORMAT:
         raise ConfigError("bad-tokens", f"the file of tokens has format {found.format}", "update tidegate")

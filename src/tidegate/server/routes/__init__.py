@@ -1,1 +1,1 @@
-"""One file per noun of the API."""
+"""The routes of the API, one file for each kind of thing."""

@@ -1,4 +1,4 @@
-"""The apps on the log: their topologies, their tasks, their numbers."""
+"""The apps on the log: their topologies, reports, tasks and metrics."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tidegate.errors import LogError
-from tidegate.server.answers import Answer
 from tidegate.server.app_follower import AppState
 from tidegate.server.guard import needs
+from tidegate.server.json_response import JsonResponse
 from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, slots_of
 from tidegate.server.parameters import App, AppName, Server
 from tidegate.server.tokens import Scope
@@ -19,49 +19,51 @@ router = APIRouter(tags=["apps"])
 
 @router.get("/topology")
 @needs(Scope.READ)
-def show_topology(server: Server, app: App = None) -> Answer:
-    """The apps in their newest generations."""
-    return Answer({"apps": [_without_settings(one) for one in server.apps.of(app)]})
+def show_topology(server: Server, app: App = None) -> JsonResponse:
+    """The topologies of the apps in their newest generations."""
+    return JsonResponse({"apps": [_without_settings(one) for one in server.apps.of(app)]})
 
 
 @router.get("/apps")
 @needs(Scope.READ)
-def show_apps(server: Server) -> Answer:
-    """How each app is doing: what `tidegate status` shows."""
-    return Answer({"apps": [server.reports.of(manifest) for manifest in server.apps.of(None)]})
+def show_apps(server: Server) -> JsonResponse:
+    """Report on all apps: what `tidegate status` shows."""
+    return JsonResponse({"apps": [server.reports.of(manifest) for manifest in server.apps.of(None)]})
 
 
 @router.get("/apps/{app}")
 @needs(Scope.READ)
-def show_app(server: Server, app: AppName) -> Answer:
-    """How one app is doing."""
+def show_app(server: Server, app: AppName) -> JsonResponse:
+    """Report on one app."""
     [manifest] = server.apps.of(app)
-    return Answer(server.reports.of(manifest))
+    return JsonResponse(server.reports.of(manifest))
 
 
 @router.get("/tasks")
 @needs(Scope.READ)
-def show_tasks(server: Server, app: App = None) -> Answer:
+def show_tasks(server: Server, app: App = None) -> JsonResponse:
     """Which slot runs which stream tasks, on which host, with which lag; and the newest failure."""
-    return Answer({"apps": [_tasks(server.watching.seen(manifest)) for manifest in server.apps.of(app)]})
+    return JsonResponse(
+        {"apps": [_tasks(server.followers.state(manifest)) for manifest in server.apps.of(app)]}
+    )
 
 
 @router.get("/metrics")
 @needs(Scope.READ)
 def show_metrics(server: Server) -> Response:
-    """Numbers for Prometheus."""
-    seen: list[AppState] = []
+    """Metrics for Prometheus."""
+    states: list[AppState] = []
     missing = Family("tidegate_server_app_troubles", "gauge", "Apps whose topics this server cannot read.")
     for name, manifest in server.apps.all().items():
         try:
-            seen.append(server.watching.seen(manifest))
+            states.append(server.followers.state(manifest))
         except LogError as error:
             missing.samples.append(({"app": name, "code": error.code}, 1))
     streams = Family("tidegate_server_streams", "gauge", "Streams that are open.")
     streams.samples.append(({}, server.streams.count))
     troubles = Family("tidegate_server_replica_troubles", "gauge", "Replicas that make no progress.")
     troubles.samples.append(({}, len(server.replicas.troubles())))
-    found = families(seen, server.clock.now())
+    found = families(states, server.clock.now())
     return Response(as_text([*found, missing, streams, troubles]), media_type=MEDIA_TYPE)
 
 
@@ -87,14 +89,14 @@ def _tasks(app: AppState) -> dict[str, object]:
         "epoch": app.plan.epoch,
         "lag": sum(lag.values()),
         "slots": slots,
-        "failures": dict(app.seen.failures),
-        "warnings": list(app.seen.warnings),
+        "failures": dict(app.statuses.failures),
+        "warnings": list(app.statuses.warnings),
         "positions": app.lags,
     }
 
 
 def _without_settings(manifest: msgspec.Struct) -> dict[str, object]:
     """Hide settings: they may be confidential."""
-    told: dict[str, object] = msgspec.to_builtins(manifest)
-    del told["settings"]
-    return told
+    shown: dict[str, object] = msgspec.to_builtins(manifest)
+    del shown["settings"]
+    return shown

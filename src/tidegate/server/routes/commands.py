@@ -1,8 +1,8 @@
 """Pausing and resuming.
 
-1 read and check the requested status; 2 append it to the status topic: from here on it is sure; 3 with
-`wait=applied`, wait until the replica of the gate's status shows it; 4 respond. A call whose response is lost
-can be repeated: with the same Idempotency-Key it is executed once.
+1 read and check the requested status; 2 append it to the status topic: once it is there it will be applied;
+3 with `wait=applied`, wait until the replica of the gate's status has it; 4 respond. A call whose response
+was lost can be repeated: with the same Idempotency-Key it is executed once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.query import Changelogs
 from tidegate.log.faultpoints import reach
 from tidegate.log.topic import LATEST_TIMESTAMP
-from tidegate.server.answers import Answer
 from tidegate.server.bodies import parsed, read_body
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.json_response import JsonResponse
 from tidegate.server.parameters import App, GateName, IdempotencyKey, Key, KeyType, Server, shown_key
 from tidegate.server.position import to_text
 from tidegate.server.serving import GATE_STORE
@@ -54,8 +54,8 @@ class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds from now."""
 
 
-_LOOKED_AT = msgspec.json.Decoder(Pause), msgspec.json.Decoder(Resume)
-"""Threads convert to them, and msgspec must not look at a Struct for the first time in two threads."""
+_INSPECTED = msgspec.json.Decoder(Pause), msgspec.json.Decoder(Resume)
+"""Makes msgspec inspect both Structs now: it must not do so for the first time in two threads at once."""
 
 
 class Command:
@@ -81,83 +81,89 @@ class Command:
         self._body = body
         self._wait = wait
         self._seconds = seconds
-        self._once = idempotency_key
+        self._idempotency_key = idempotency_key
         self._gate = gate
         self._app = app
 
-    def pause(self, key: bytes | None) -> Answer:
-        """None for the whole gate."""
+    def pause(self, key: bytes | None) -> JsonResponse:
+        """Pause a key, or the whole gate if it is None."""
         body = parsed(self._request, self._body, Pause)
-        said = {**self._said(body.reason, body.actor), "expires_at": self._end(body)}
-        return self._do(
+        details = {**self._details(body.reason, body.actor), "expires_at": self._expires_at(body)}
+        return self._execute(
             key,
             "PAUSED",
-            lambda it: it.pause_all(**said) if key is None else it.pause(key, **said),
+            lambda gate: gate.pause_all(**details) if key is None else gate.pause(key, **details),
         )
 
-    def resume(self, key: bytes | None) -> Answer:
+    def resume(self, key: bytes | None) -> JsonResponse:
+        """Resume a key, or the whole gate if it is None."""
         body = parsed(self._request, self._body, Resume)
-        said = self._said(body.reason, body.actor)
-        return self._do(
+        details = self._details(body.reason, body.actor)
+        return self._execute(
             key,
             "ACTIVE",
-            lambda it: it.resume_all(**said) if key is None else it.resume(key, **said),
+            lambda gate: gate.resume_all(**details) if key is None else gate.resume(key, **details),
         )
 
-    def _said(self, reason: str, actor: str) -> dict[str, Any]:
-        """Add the name of the token to the actor: nobody can act under another name only."""
+    def _details(self, reason: str, actor: str) -> dict[str, Any]:
+        """The reason and the actor, who is always named with the name of the token."""
         caller: Caller = self._request.scope["state"][CALLER]
         if caller.name and actor:
             actor = f"{actor} (by {caller.name})"
         return {"reason": reason, "actor": actor or caller.name}
 
-    def _end(self, body: Pause) -> int | None:
+    def _expires_at(self, body: Pause) -> int | None:
         if body.expires_in is None:
             return body.expires_at
         if body.expires_at is not None:
             raise RequestError("bad-body", "expires_at and expires_in exclude each other", "send one")
         return self._server.clock.now() + round(body.expires_in * 1000)
 
-    def _do(self, key: bytes | None, state: str, write: Callable[[Commander], Commanded]) -> Answer:
+    def _execute(
+        self, key: bytes | None, state: str, write: Callable[[Commander], Commanded]
+    ) -> JsonResponse:
         manifest = self._server.apps.gate(self._gate, self._app)
         key_kind(manifest.gates[self._gate], self._key_type)
         commander = Commander(self._server.log, manifest.gates[self._gate], self._server.clock)
 
-        def written() -> Commanded:
+        def append() -> Commanded:
             reach("server.accepted")
             return write(commander)
 
         caller: Caller = self._request.scope["state"][CALLER]
-        asked = msgspec.msgpack.encode((manifest.app, self._gate, key, state, self._body))
-        done: Commanded = self._server.once.do(caller.token, self._once, asked, written)
+        request = msgspec.msgpack.encode((manifest.app, self._gate, key, state, self._body))
+        done: Commanded = self._server.idempotent_calls.do(
+            caller.token, self._idempotency_key, request, append
+        )
         reach("server.reply")
-        told: dict[str, Any] = {
+        response: dict[str, Any] = {
             "app": manifest.app,
             "gate": self._gate,
-            **self._whose(key, done),
+            **self._target(key, done),
             "state": state,
             "epochs": {str(number): epoch for number, epoch in done.epochs.items()},
             "applied": False,
         }
         if self._wait is None:
-            return Answer(told)
+            return JsonResponse(response)
         topic = Changelogs.of(manifest, self._gate).status
         position = self._applied(topic, GATE_WIDE if key is None else key, done)
         if position is None:
-            return Answer(told, 202)
-        return Answer({**told, "applied": True, "position": to_text(position)})
+            return JsonResponse(response, 202)
+        return JsonResponse({**response, "applied": True, "position": to_text(position)})
 
-    def _whose(self, key: bytes | None, done: Commanded) -> dict[str, Any]:
+    def _target(self, key: bytes | None, done: Commanded) -> dict[str, Any]:
         if key is None:
             return {"gate_wide": True}
         return {"key": shown_key(key, self._key_type), "epoch": done.epoch}
 
     def _applied(self, topic: str, key: bytes, done: Commanded) -> dict[TopicPartition, int] | None:
-        """The position of the gate's status at which the request was applied; None if that takes too long."""
+        """Wait until the gate has applied the request. Returns the position of its status then, or None if
+        that takes too long."""
         position: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self._seconds
 
-        def seen(snapshot: Snapshot) -> bool:
+        def applied(snapshot: Snapshot) -> bool:
             for number, epoch in done.epochs.items():
                 row = snapshot.get(number, key)
                 if row is None or _in_force.decode(row).epoch < epoch:
@@ -166,38 +172,38 @@ class Command:
             return True
 
         try:
-            following = self._server.replicas.following(topic, GATE_STORE)
-            return position if following.wait_for(seen, deadline - time.monotonic()) else None
+            replica = self._server.replicas.replica_of(topic, GATE_STORE)
+            return position if replica.wait_for(applied, deadline - time.monotonic()) else None
         except (TidegateError, msgspec.DecodeError):
             return None  # it is written, so it will be applied
 
 
-Asked = Annotated[Command, Depends(Command)]
+GateCommand = Annotated[Command, Depends(Command)]
 
 
 @router.post("/gates/{gate}/keys/{key}/pause")
 @needs(Scope.OPERATE)
-def pause_key(command: Asked, key: Key) -> Answer:
+def pause_key(command: GateCommand, key: Key) -> JsonResponse:
     """Hold the events of a key from now on. Responds when the request is in the log."""
     return command.pause(key)
 
 
 @router.post("/gates/{gate}/keys/{key}/resume")
 @needs(Scope.OPERATE)
-def resume_key(command: Asked, key: Key) -> Answer:
+def resume_key(command: GateCommand, key: Key) -> JsonResponse:
     """Release the held events of a key in order, then let new ones pass."""
     return command.resume(key)
 
 
 @router.post("/gates/{gate}/pause")
 @needs(Scope.OPERATE)
-def pause_all(command: Asked) -> Answer:
+def pause_all(command: GateCommand) -> JsonResponse:
     """Hold the events of all keys, except those that are resumed one by one after this."""
     return command.pause(None)
 
 
 @router.post("/gates/{gate}/resume")
 @needs(Scope.OPERATE)
-def resume_all(command: Asked) -> Answer:
+def resume_all(command: GateCommand) -> JsonResponse:
     """End the gate-wide pause; a key that was paused on its own stays paused."""
     return command.resume(None)

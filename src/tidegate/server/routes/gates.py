@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 
 from tidegate.errors import LogError
-from tidegate.gate.formats import Buffered, Held, InForce
+from tidegate.gate.formats import Buffered, Held
 from tidegate.gate.key_kinds import value_kind
 from tidegate.gate.query import GateQuery, KeyState
-from tidegate.server.answers import Answer
 from tidegate.server.guard import needs
+from tidegate.server.json_response import JsonResponse
 from tidegate.server.parameters import (
     After,
     App,
@@ -40,30 +40,31 @@ from tidegate.text.render import ValueKind
 
 router = APIRouter(tags=["gates"])
 HISTORY_SHOWN = 100
-TURNS = 5
-TURN_SECONDS = 0.05
+TRIES = 5
+RETRY_SECONDS = 0.05
 
 
 @router.get("/gates")
 @needs(Scope.READ)
-def list_gates(server: Server, app: App = None) -> Answer:
-    """The gates, with how much they hold."""
-    told = []
+def list_gates(server: Server, app: App = None) -> JsonResponse:
+    """The gates, with the number of paused keys and held events."""
+    gates = []
     for manifest in server.apps.of(app):
         for name in manifest.gates:
-            with server.gate(manifest, name, {}) as (gate, moment):
-                told.append({**_summary(gate), "position": to_text(moment.position())})
-    return Answer({"gates": told})
+            with server.gate(manifest, name, {}) as (gate, snapshots):
+                gates.append({**_summary(gate), "position": to_text(snapshots.position())})
+    return JsonResponse({"gates": gates})
 
 
 @router.get("/gates/{gate}")
 @needs(Scope.READ)
-def show_gate(server: Server, gate: GateName, at_least: AtLeast, app: App = None) -> Answer:
-    """One gate."""
-    with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, moment):
-        whole = {str(number): status for number, status in found.gate_wide().items()}
-        told = {name: told_status(status) for name, status in whole.items()}
-        return Answer({**_summary(found), "in_force": told, "position": to_text(moment.position())})
+def show_gate(server: Server, gate: GateName, at_least: AtLeast, app: App = None) -> JsonResponse:
+    """One gate, with the gate-wide status in force by partition."""
+    with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, snapshots):
+        in_force = {str(number): status.shown() for number, status in found.gate_wide().items()}
+        return JsonResponse(
+            {**_summary(found), "in_force": in_force, "position": to_text(snapshots.position())}
+        )
 
 
 @router.get("/gates/{gate}/keys")
@@ -77,32 +78,34 @@ def list_keys(
     limit: Limit = 100,
     after: After = None,
     key_type: KeyType = None,
-) -> Answer:
+) -> JsonResponse:
     """Keys that were ever paused or have held events, in the order of their bytes."""
-    behind = from_cursor(after)
-    with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, moment):
-        fitting = (one for one in found.states(behind) if _fits(one, status))
+    last_key = from_cursor(after)
+    with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, snapshots):
+        fitting = (one for one in found.states(last_key) if _fits(one, status))
         states = list(islice(fitting, limit + 1))
-        position = to_text(moment.position())
+        position = to_text(snapshots.position())
     page = states[:limit]
-    following = to_cursor(page[-1].key) if len(states) > limit else None
-    told = [_key_told(gate, one, key_type) for one in page]
-    return Answer({"gate": gate, "keys": told, "next": following, "position": position})
+    cursor = to_cursor(page[-1].key) if len(states) > limit else None
+    keys = [_key(gate, one, key_type) for one in page]
+    return JsonResponse({"gate": gate, "keys": keys, "next": cursor, "position": position})
 
 
 @router.get("/gates/{gate}/keys/{key}")
 @needs(Scope.READ)
 def show_key(
     server: Server, gate: GateName, key: Key, at_least: AtLeast, app: App = None, key_type: KeyType = None
-) -> Answer:
+) -> JsonResponse:
     """One key: its status, its held events, and its audit records."""
-    with server.gate(server.apps.gate(gate, app), gate, at_least, history=True) as (found, moment):
+    with server.gate(server.apps.gate(gate, app), gate, at_least, history=True) as (found, snapshots):
         history = list(deque(found.history(key), maxlen=HISTORY_SHOWN + 1))
-        told = _key_told(gate, found.key(key), key_type)
-        position = to_text(moment.position(found.commander.partition_of(key)))
+        shown_state = _key(gate, found.key(key), key_type)
+        position = to_text(snapshots.position(found.commander.partition_of(key)))
     more = len(history) > HISTORY_SHOWN
     shown_history = history[-HISTORY_SHOWN:]
-    return Answer({"gate": gate, **told, "history": shown_history, "older": more, "position": position})
+    return JsonResponse(
+        {"gate": gate, **shown_state, "history": shown_history, "older": more, "position": position}
+    )
 
 
 @router.get("/gates/{gate}/keys/{key}/buffer")
@@ -117,20 +120,22 @@ def show_buffer(
     after: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of the previous page.")] = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
-) -> Answer:
+) -> JsonResponse:
     """The held events of a key, oldest first."""
-    manifest, behind = server.apps.gate(gate, app), -1 if after is None else after
-    for turn in range(TURNS):
-        with server.gate(manifest, gate, at_least, held=True) as (found, moment):
+    manifest, last = server.apps.gate(gate, app), -1 if after is None else after
+    for attempt in range(TRIES):
+        with server.gate(manifest, gate, at_least, held=True) as (found, snapshots):
             waiting = found.key(key).buffered
-            wanted = 0 if waiting is None else min(limit, waiting.next - max(waiting.first, behind + 1))
-            events = found.events(key, limit, behind)
-            position = to_text(moment.position(found.commander.partition_of(key)))
+            wanted = 0 if waiting is None else min(limit, waiting.next - max(waiting.first, last + 1))
+            events = found.events(key, limit, last)
+            position = to_text(snapshots.position(found.commander.partition_of(key)))
         if len(events) >= wanted:
             kinds = value_type, value_kind(found.entry)
             return _buffer(gate, shown_key(key, key_type), waiting, events, kinds, position)
-        time.sleep(TURN_SECONDS * (turn + 1))  # two topics: their replicas are not at the same position
-    raise LogError("replica-behind", "not all of the events were read yet", "ask again soon", retryable=True)
+        time.sleep(RETRY_SECONDS * (attempt + 1))  # the replicas of its two topics are at different positions
+    raise LogError(
+        "replica-behind", "this server has not read all held events yet", "try again soon", retryable=True
+    )
 
 
 def _buffer(
@@ -140,10 +145,10 @@ def _buffer(
     events: list[tuple[int, Held]],
     kinds: tuple[ValueKind | None, ValueKind | None],
     position: str,
-) -> Answer:
+) -> JsonResponse:
     page = within_bytes(events, lambda one: one[1].size)
     more = waiting is not None and bool(page) and page[-1][0] + 1 < waiting.next
-    return Answer(
+    return JsonResponse(
         {
             "gate": gate,
             "key": key,
@@ -181,22 +186,17 @@ def _summary(gate: GateQuery) -> dict[str, Any]:
     }
 
 
-def _key_told(gate: str, one: KeyState, kind: ValueKind | None) -> dict[str, Any]:
+def _key(gate: str, one: KeyState, kind: ValueKind | None) -> dict[str, Any]:
     waiting = one.buffered
     return {
         "key": shown_key(one.key, kind),
         "path": f"/gates/{gate}/keys/{quoted(one.key)}",
         "held": one.held,
-        "status": None if one.status is None else told_status(one.status),
+        "status": None if one.status is None else one.status.shown(),
         "waiting": 0 if waiting is None else waiting.count,
         "bytes": 0 if waiting is None else waiting.bytes,
         "oldest": None if waiting is None else waiting.since,
     }
-
-
-def told_status(status: InForce) -> dict[str, Any]:
-    """The status in force, by name."""
-    return status.shown()
 
 
 def _event(number: int, event: Held, kinds: tuple[ValueKind | None, ValueKind | None]) -> dict[str, Any]:

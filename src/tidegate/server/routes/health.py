@@ -1,12 +1,12 @@
-"""Whether a server is up; tickets; and the description of the API."""
+"""Health of the server, tickets, and the description of the API."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
 from tidegate.errors import TidegateError
-from tidegate.server.answers import Answer
-from tidegate.server.guard import CALLER, Caller, for_anybody, needs
+from tidegate.server.guard import CALLER, Caller, needs, public
+from tidegate.server.json_response import JsonResponse
 from tidegate.server.parameters import Server
 from tidegate.server.tickets import SECONDS
 from tidegate.server.tokens import Scope
@@ -15,37 +15,37 @@ router = APIRouter(tags=["server"])
 
 
 @router.get("/health/live")
-@for_anybody
-async def live() -> Answer:
+@public
+async def live() -> JsonResponse:
     """Whether the process responds."""
-    return Answer({"live": True})
+    return JsonResponse({"live": True})
 
 
 @router.get("/health/ready")
-@for_anybody
-def ready(server: Server) -> Answer:
+@public
+def ready(server: Server) -> JsonResponse:
     """Whether the log responds and the replicas make progress. Reopens a log that needs it."""
     try:
         server.log.check()
     except TidegateError as error:
-        return Answer({"ready": False, "reason": error.code}, 503)
+        return JsonResponse({"ready": False, "reason": error.code}, 503)
     if server.replicas.troubles():
-        return Answer({"ready": False, "reason": "replicas"}, 503)
+        return JsonResponse({"ready": False, "reason": "replicas"}, 503)
     if server.tokens is not None and not server.tokens.usable():
-        return Answer({"ready": False, "reason": "tokens"}, 503)
-    return Answer({"ready": True})
+        return JsonResponse({"ready": False, "reason": "tokens"}, 503)
+    return JsonResponse({"ready": True})
 
 
 @router.post("/tickets")
 @needs(Scope.READ)
-async def give_ticket(request: Request, server: Server) -> Answer:
-    """A ticket for one stream: `/live?ticket=...`."""
+async def issue_ticket(request: Request, server: Server) -> JsonResponse:
+    """Issue a ticket for one stream: `/live?ticket=...`."""
     caller: Caller = request.scope["state"][CALLER]
-    return Answer({"ticket": server.tickets.give(caller.token), "seconds": SECONDS})
+    return JsonResponse({"ticket": server.tickets.issue(caller.token), "seconds": SECONDS})
 
 
 @router.get("/openapi.json")
 @needs(Scope.READ)
-async def describe(request: Request) -> Answer:
+async def describe(request: Request) -> JsonResponse:
     """The description of this API."""
-    return Answer(request.app.openapi())
+    return JsonResponse(request.app.openapi())

@@ -12,9 +12,9 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 
 from tidegate.errors import ConfigError
-from tidegate.server.answers import Answer
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import needs
+from tidegate.server.json_response import JsonResponse
 from tidegate.server.parameters import (
     After,
     App,
@@ -44,7 +44,7 @@ from tidegate.topology.manifest import StoreEntry
 from tidegate.types import Offset, TopicPartition
 
 router = APIRouter(tags=["stores"])
-Placed = tuple[Bound, int, bytes]
+LocatedValue = tuple[Bound, int, bytes]
 """A row: its key and suffix, its partition, its value."""
 
 
@@ -56,14 +56,14 @@ class _Cursor(msgspec.Struct, array_like=True, frozen=True):
 
 @router.get("/stores")
 @needs(Scope.READ)
-def list_stores(server: Server, app: App = None) -> Answer:
+def list_stores(server: Server, app: App = None) -> JsonResponse:
     """The stores of the apps."""
-    told = [
+    stores = [
         {"app": manifest.app, "store": name, **msgspec.to_builtins(entry)}
         for manifest in server.apps.of(app)
         for name, entry in manifest.stores.items()
     ]
-    return Answer({"stores": told})
+    return JsonResponse({"stores": stores})
 
 
 @router.get("/stores/{store}")
@@ -80,12 +80,12 @@ def show_rows(
     after: After = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
-) -> Answer:
+) -> JsonResponse:
     """The rows of all partitions in the order of their keys."""
     lower = _bound(request, "from", first, key_type)
     upper = _bound(request, "to", to, key_type)
-    asked = _Asked(store, app, at_least, limit, after, key_type, value_type)
-    return _rows(server, asked, lower, upper)
+    requested = _RowsRequest(store, app, at_least, limit, after, key_type, value_type)
+    return _rows(server, requested, lower, upper)
 
 
 @router.get("/stores/{store}/{key}")
@@ -100,15 +100,15 @@ def show_key(
     after: After = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
-) -> Answer:
+) -> JsonResponse:
     """The rows of a key: one, or one for each window or session, oldest first."""
-    asked = _Asked(store, app, at_least, limit, after, key_type, value_type)
-    return _rows(server, asked, (key, b""), (key + b"\x00", b""))
+    requested = _RowsRequest(store, app, at_least, limit, after, key_type, value_type)
+    return _rows(server, requested, (key, b""), (key + b"\x00", b""))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What both requests for rows have in common."""
+class _RowsRequest:
+    """The parameters that both requests for rows have."""
 
     store: str
     app: str | None
@@ -119,27 +119,33 @@ class _Asked:
     value_type: ValueKind | None
 
 
-def _rows(server: Serving, asked: _Asked, lower: Bound | None, upper: Bound | None) -> Answer:
+def _rows(server: Serving, requested: _RowsRequest, lower: Bound | None, upper: Bound | None) -> JsonResponse:
     """A page of the rows between two bounds."""
-    manifest, entry = server.apps.store(asked.store, asked.app)
-    topic = _changelog(asked.store, entry)
-    cursor = _cursor(asked.after)
-    with server.replicas.moment({topic: entry.kind}, asked.at_least, WAIT_SECONDS) as moment:
-        snapshot = moment.of(topic)
+    manifest, entry = server.apps.store(requested.store, requested.app)
+    topic = _changelog(requested.store, entry)
+    cursor = _cursor(requested.after)
+    with server.replicas.snapshots({topic: entry.kind}, requested.at_least, WAIT_SECONDS) as snapshots:
+        snapshot = snapshots.of(topic)
         scans = [
-            _scan(snapshot, number, entry, _behind(lower, cursor, number), upper)
+            _scan(snapshot, number, entry, _page_start(lower, cursor, number), upper)
             for number in snapshot.positions
         ]
-        page, following = _page(scans, asked.limit)
-        position = to_text(moment.position())
-    told = [_row(entry, row, asked.key_type, asked.value_type) for row in page]
-    return Answer(
-        {"app": manifest.app, "store": asked.store, "rows": told, "next": following, "position": position}
+        page, next_cursor = _page(scans, requested.limit)
+        position = to_text(snapshots.position())
+    rows = [_row(entry, row, requested.key_type, requested.value_type) for row in page]
+    return JsonResponse(
+        {
+            "app": manifest.app,
+            "store": requested.store,
+            "rows": rows,
+            "next": next_cursor,
+            "position": position,
+        }
     )
 
 
-def _page(scans: list[Iterator[Placed]], limit: int) -> tuple[list[Placed], str | None]:
-    """The first rows, and where the next ones begin, if there are any."""
+def _page(scans: list[Iterator[LocatedValue]], limit: int) -> tuple[list[LocatedValue], str | None]:
+    """The first rows, and the cursor of the next page, if there is one."""
     rows = list(islice(merge(*scans), limit + 1))
     page = within_bytes(rows[:limit], lambda row: len(row[0][0]) + len(row[2]))
     if len(rows) == len(page):
@@ -150,7 +156,11 @@ def _page(scans: list[Iterator[Placed]], limit: int) -> tuple[list[Placed], str 
 
 def _changelog(store: str, entry: StoreEntry) -> str:
     if entry.changelog is None:
-        raise ConfigError("no-changelog", f"store {store!r} has no changelog to read it from", "")
+        raise ConfigError(
+            "no-changelog",
+            f"store {store!r} has no changelog, and a server reads stores from their changelogs",
+            "declare the store with a changelog, or read it on its host with: tidegate state",
+        )
     return entry.changelog
 
 
@@ -175,8 +185,8 @@ def _cursor(after: str | None) -> _Cursor | None:
         raise RequestError("bad-cursor", "this is not a cursor of a page", "send `next` unchanged") from None
 
 
-def _behind(lower: Bound | None, cursor: _Cursor | None, partition: int) -> Bound | None:
-    """Where a partition's part of the page begins: rows of one key are in the order of partitions."""
+def _page_start(lower: Bound | None, cursor: _Cursor | None, partition: int) -> Bound | None:
+    """Where a page begins in a partition: rows of the same key are ordered by partition."""
     if cursor is None:
         return lower
     passed = partition <= cursor.partition
@@ -185,7 +195,7 @@ def _behind(lower: Bound | None, cursor: _Cursor | None, partition: int) -> Boun
 
 def _scan(
     snapshot: Snapshot, number: int, entry: StoreEntry, lower: Bound | None, upper: Bound | None
-) -> Iterator[Placed]:
+) -> Iterator[LocatedValue]:
     suffix = LAYOUTS[entry.kind].suffix
     for row, value in snapshot.scan(number, lower, upper):
         cut = len(row) - suffix
@@ -193,9 +203,9 @@ def _scan(
 
 
 def _row(
-    entry: StoreEntry, placed: Placed, key_type: ValueKind | None, value_type: ValueKind | None
+    entry: StoreEntry, located: LocatedValue, key_type: ValueKind | None, value_type: ValueKind | None
 ) -> dict[str, Any]:
-    (key, suffix), number, value = placed
+    (key, suffix), number, value = located
     times: dict[str, int] = {}
     if entry.kind == "timestamped":
         times, value = {"timestamp": time_of(value)}, value[8:]

@@ -14,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from tidegate.errors import LogError
 from tidegate.log.merged import LocatedRow, ReadRange, read_merged
 from tidegate.log.route import partitions_of
-from tidegate.server.answers import Answer
 from tidegate.server.errors import RequestError
 from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.json_response import JsonResponse
 from tidegate.server.live import Live, LiveResponse
 from tidegate.server.parameters import (
     App,
@@ -51,14 +51,14 @@ From = Annotated[Literal["start", "end"], Query(alias="from", description="Where
 
 @router.get("/topics")
 @needs(Scope.READ)
-def list_topics(server: Server) -> Answer:
+def list_topics(server: Server) -> JsonResponse:
     """All topics."""
-    return Answer({"topics": sorted(server.log.names())})
+    return JsonResponse({"topics": sorted(server.log.names())})
 
 
 @router.get("/topics/{topic}")
 @needs(Scope.READ)
-def describe_topic(server: Server, topic: TopicName) -> Answer:
+def describe_topic(server: Server, topic: TopicName) -> JsonResponse:
     """One topic: its partitions, where they start and end, its settings."""
     info = server.log.describe(topic)
     ends = server.log.ends(partitions_of(info))
@@ -66,7 +66,7 @@ def describe_topic(server: Server, topic: TopicName) -> Answer:
         {"partition": number, "start": start, "end": ends[TopicPartition(topic, number)]}
         for number, start in enumerate(info.starts)
     ]
-    return Answer({"topic": topic, "partitions": parts, "config": dict(info.config)})
+    return JsonResponse({"topic": topic, "partitions": parts, "config": dict(info.config)})
 
 
 @router.get("/topics/{topic}/records")
@@ -81,34 +81,38 @@ def show_records(
     key_type: KeyType = None,
     value_type: ValueType = None,
     internal_headers: InternalHeaders = False,
-) -> Answer:
+) -> JsonResponse:
     """Committed records in the order of their timestamps; without a start, the newest ones."""
-    look = _Look(key_type, value_type, internal_headers)
+    display = _Display(key_type, value_type, internal_headers)
     info = server.log.describe(topic)
     chosen = [one for one in partitions_of(info) if partition in (None, one.partition)]
     if not chosen:
         raise LogError(
-            "no-such-partition", f"topic {topic!r} has {info.partitions} partitions", "name another"
+            "no-such-partition",
+            f"topic {topic!r} has the partitions 0 to {info.partitions - 1}, not {partition}",
+            "use one of them",
         )
     ends = server.log.ends(chosen)
     begins = {one: info.starts[one.partition] for one in chosen}
     if at is not None:
         given = from_text(at)
         if not given.keys() <= begins.keys():
-            raise RequestError("bad-position", "this position belongs to another request", "hand back `next`")
+            raise RequestError(
+                "bad-position", "this position belongs to another request", "send `next` unchanged"
+            )
         begins |= {one: max(begins[one], offset) for one, offset in given.items()}
     elif since is not None:
         begins = {one: int(server.log.offset_at(one, since)) for one in chosen}
     else:
         page = _last_records(server, limit, begins, ends)
-        told = [_record(one, look) for one in page]
-        return Answer({"topic": topic, "records": told, "next": to_text(ends)})
+        records = [_record(one, display) for one in page]
+        return JsonResponse({"topic": topic, "records": records, "next": to_text(ends)})
     spans = {one: ReadRange(begins[one], int(ends[one])) for one in chosen}
-    with closing(read_merged(server.log, spans)) as records:
-        page = within_bytes(islice(records, limit), _size)
-    following = {**begins, **{one: row.offset + 1 for one, row in page}}
-    told = [_record(one, look) for one in page]
-    return Answer({"topic": topic, "records": told, "next": to_text(following)})
+    with closing(read_merged(server.log, spans)) as merged:
+        page = within_bytes(islice(merged, limit), _size)
+    positions = {**begins, **{one: row.offset + 1 for one, row in page}}
+    records = [_record(one, display) for one in page]
+    return JsonResponse({"topic": topic, "records": records, "next": to_text(positions)})
 
 
 @router.get("/live")
@@ -125,8 +129,8 @@ async def follow_topics(
     internal_headers: InternalHeaders = False,
 ) -> LiveResponse:
     """New records of some topics as server-sent events. The id of an event is where to continue."""
-    look = _Look(key_type, value_type, internal_headers)
-    return await _stream(request, server, topic, begin, last_event_id or at, look)
+    display = _Display(key_type, value_type, internal_headers)
+    return await _stream(request, server, topic, begin, last_event_id or at, display)
 
 
 @router.get("/gates/{gate}/live", tags=["gates"])
@@ -146,8 +150,8 @@ async def follow_gate(
     """The commands of a gate, its audit records and admitted events, as server-sent events."""
     entry = (await run_in_threadpool(server.apps.gate, gate, app)).gates[gate]
     topics = [entry.status, entry.admitted, entry.audit]
-    look = _Look(key_type, value_type, internal_headers)
-    return await _stream(request, server, topics, begin, last_event_id or at, look)
+    display = _Display(key_type, value_type, internal_headers)
+    return await _stream(request, server, topics, begin, last_event_id or at, display)
 
 
 async def _stream(
@@ -156,7 +160,7 @@ async def _stream(
     topics: list[str],
     begin: str,
     at: str | None,
-    look: _Look,
+    display: _Display,
 ) -> LiveResponse:
     caller: Caller = request.scope["state"][CALLER]
     client = caller.name or (request.client.host if request.client else "")
@@ -165,10 +169,10 @@ async def _stream(
     def allowed() -> bool:
         return server.tokens is None or server.tokens.of_hash(caller.token) is not None
 
-    def told(one: LocatedRow) -> dict[str, Any]:
-        return _record(one, look)
+    def as_json(one: LocatedRow) -> dict[str, Any]:
+        return _record(one, display)
 
-    stream = Live(server.log, server.streams, positions, told, allowed)
+    stream = Live(server.log, server.streams, positions, as_json, allowed)
     await stream.open(client)
     return LiveResponse(stream)
 
@@ -186,13 +190,14 @@ def _last_records(
     return within_bytes(reversed(newest), _size)[::-1]
 
 
-def _size(placed: LocatedRow) -> int:
-    row = placed[1]
+def _size(located: LocatedRow) -> int:
+    row = located[1]
     return len(row.key or b"") + len(row.value or b"") + sum(len(value or b"") for _, value in row.headers)
 
 
 def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> dict[TopicPartition, Offset]:
-    """Where a stream begins; a partition that the position says nothing of has none behind it."""
+    """The positions where a stream begins. A partition that is missing in `at` was added later: it begins at
+    its start."""
     infos = [server.log.describe(name) for name in dict.fromkeys(topics)]
     starts = {
         TopicPartition(info.name, n): Offset(start) for info in infos for n, start in enumerate(info.starts)
@@ -207,7 +212,7 @@ def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> d
     return starts if begin == "start" else server.log.ends(starts)
 
 
-class _Look(NamedTuple):
+class _Display(NamedTuple):
     """The requested types of keys and values, and whether `tidegate.*` headers are shown."""
 
     key: ValueKind | None
@@ -215,15 +220,15 @@ class _Look(NamedTuple):
     internal_headers: bool
 
 
-def _record(placed: LocatedRow, look: _Look) -> dict[str, Any]:
+def _record(located: LocatedRow, display: _Display) -> dict[str, Any]:
     """A whole record, with its bytes decoded as requested."""
-    partition, row = placed
+    partition, row = located
     return {
         "topic": partition.topic,
         "partition": partition.partition,
         "offset": row.offset,
         "timestamp": row.timestamp,
-        "key": None if row.key is None else shown_key(row.key, look.key),
-        "value": shown(row.value, look.value),
-        "headers": shown_headers(row.headers, internal=look.internal_headers),
+        "key": None if row.key is None else shown_key(row.key, display.key),
+        "value": shown(row.value, display.value),
+        "headers": shown_headers(row.headers, internal=display.internal_headers),
     }

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 
-class Answer(Response):
+class JsonResponse(Response):
     """A response with any value that msgspec can encode."""
 
     media_type = "application/json"
