@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import time
@@ -82,30 +83,49 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         yield cluster
 
 
+class Grants:
+    """The ACLs that the page documents, on a broker with passwords, until `close`.
+
+    Errors that a test expects hold its frames, and thereby its fixtures: the client ends with its last
+    reference, which is here and nowhere else.
+    """
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        settings = {"bootstrap.servers": cluster.bootstrap, **login("admin")}
+        self._client = AdminClient(settings, logger=logging.getLogger("tidegate.kafka"))
+        for future in self._client.create_acls(documented()).values():
+            future.result(30)
+
+    def remove(self, kind: ResourceType, operation: AclOperation = AclOperation.ANY) -> None:
+        anything: Any = None
+        some = AclBindingFilter(
+            kind, anything, ResourcePatternType.ANY, anything, anything, operation, AclPermissionType.ALLOW
+        )
+        assert self._client.delete_acls([some])[some].result(30)
+        wait_for(lambda: not self._client.describe_acls(some).result(30))  # the broker applies it later
+
+    def group_offsets(self, group: str) -> dict[str, int]:
+        """What `kafka-consumer-groups` shows, as topic/partition -> offset."""
+        listed = self._client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        found = listed[group].result(30).topic_partitions
+        return {f"{one.topic}/{one.partition}": one.offset for one in found}
+
+    def close(self) -> None:
+        self.remove(ResourceType.ANY)
+        del self._client
+
+
 @pytest.fixture
-def admin(guarded: KafkaCluster) -> Iterator[AdminClient]:
-    client = AdminClient({"bootstrap.servers": guarded.bootstrap, **login("admin")})
-    for future in client.create_acls(documented()).values():
-        future.result(30)
-    yield client
-    without(client, ResourceType.ANY)
-
-
-def without(admin: AdminClient, kind: ResourceType, operation: AclOperation = AclOperation.ANY) -> None:
-    """Take grants away again."""
-    anything: Any = None
-    some = AclBindingFilter(
-        kind, anything, ResourcePatternType.ANY, anything, anything, operation, AclPermissionType.ALLOW
-    )
-    assert admin.delete_acls([some])[some].result(30)
-    wait_for(lambda: not admin.describe_acls(some).result(30))  # the broker hears of it a moment later
+def grants(guarded: KafkaCluster) -> Iterator[Grants]:
+    with closing(Grants(guarded)) as made:
+        yield made
 
 
 def opened(cluster: KafkaCluster, user: str) -> KafkaLog:
     return KafkaLog(cluster.bootstrap, login(user))
 
 
-def test_the_documented_acls_run_an_app(guarded: KafkaCluster, admin: AdminClient, tmp_path: Path) -> None:
+def test_the_documented_acls_run_an_app(guarded: KafkaCluster, grants: Grants, tmp_path: Path) -> None:
     with closing(opened(guarded, "admin")) as theirs, closing(opened(guarded, "wordcount")) as log:
         fleet = Fleet(log, tmp_path)
         fleet.connection = Connection(theirs, partitions=3, clock=SystemClock(), owned=False)
@@ -115,12 +135,11 @@ def test_the_documented_acls_run_an_app(guarded: KafkaCluster, admin: AdminClien
         assert fleet.counts() == expected(50)
         assert theirs.describe("wordcount-by-word-repartition").history_cut, "nothing was purged"
 
-        def mirrored() -> dict[str, int]:
-            asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("wordcount")])
-            found = asked["wordcount"].result(30).topic_partitions
-            return {f"{one.topic}/{one.partition}": one.offset for one in found if one.topic == LINES.name}
+        def mirrored() -> int:
+            offsets = grants.group_offsets("wordcount")
+            return sum(offset for at, offset in offsets.items() if at.startswith(f"{LINES.name}/"))
 
-        wait_for(lambda: sum(mirrored().values()) == 51)
+        wait_for(lambda: mirrored() == 51)
         for name in [name for name in log.names() if name.startswith("wordcount-")]:
             log.delete(name)
         for name in theirs.names():
@@ -128,9 +147,9 @@ def test_the_documented_acls_run_an_app(guarded: KafkaCluster, admin: AdminClien
 
 
 def test_without_transactional_ids_a_writer_is_refused_with_a_hint(
-    guarded: KafkaCluster, admin: AdminClient
+    guarded: KafkaCluster, grants: Grants
 ) -> None:
-    without(admin, ResourceType.TRANSACTIONAL_ID)
+    grants.remove(ResourceType.TRANSACTIONAL_ID)
     with closing(opened(guarded, "wordcount")) as log, pytest.raises(LogError) as error:
         log.writer("wordcount.active.driver")
     assert error.value.code == "not-allowed"
@@ -139,18 +158,18 @@ def test_without_transactional_ids_a_writer_is_refused_with_a_hint(
     assert not error.value.retryable
 
 
-def test_without_its_group_a_reader_is_refused(guarded: KafkaCluster, admin: AdminClient) -> None:
+def test_without_its_group_a_reader_is_refused(guarded: KafkaCluster, grants: Grants) -> None:
     with closing(opened(guarded, "wordcount")) as log:
         log.create(TopicSpec("wordcount-own"))
-        without(admin, ResourceType.GROUP)
+        grants.remove(ResourceType.GROUP)
         with closing(log.reader({TopicPartition("wordcount-own", 0): Offset(0)})) as reader:
             assert refused(lambda: [reader.poll(1) for _ in range(20)])
         log.delete("wordcount-own")
 
 
-def test_without_the_apps_group_nothing_waits_for_it(guarded: KafkaCluster, admin: AdminClient) -> None:
+def test_without_the_apps_group_nothing_waits_for_it(guarded: KafkaCluster, grants: Grants) -> None:
     """Positions are then not shown, and that is all."""
-    without(admin, ResourceType.GROUP)
+    grants.remove(ResourceType.GROUP)
     log = opened(guarded, "wordcount")
     log.create(TopicSpec("wordcount-own"))
     began = time.monotonic()
@@ -161,7 +180,7 @@ def test_without_the_apps_group_nothing_waits_for_it(guarded: KafkaCluster, admi
     assert time.monotonic() - began < 60
 
 
-def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, admin: AdminClient) -> None:
+def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, grants: Grants) -> None:
     with closing(opened(guarded, "admin")) as theirs, closing(opened(guarded, "wordcount")) as log:
         theirs.create(TopicSpec("secrets"))
         log.create(TopicSpec("wordcount-own"))
@@ -178,10 +197,10 @@ def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, admin: A
         assert refused(lambda: log.delete("secrets"))
         assert refused(lambda: log.writer("others.driver"))
         with closing(log.writer("wordcount.test")) as writer:
-            without(admin, ResourceType.TOPIC, AclOperation.WRITE)
+            grants.remove(ResourceType.TOPIC, AclOperation.WRITE)
             writer.append(own, batch)
             assert refused(writer.commit)
-        without(admin, ResourceType.TOPIC, AclOperation.DELETE)
+        grants.remove(ResourceType.TOPIC, AclOperation.DELETE)
         assert refused(lambda: log.purge(own, Offset(1)))
         for name in theirs.names():
             theirs.delete(name)

@@ -32,7 +32,14 @@ CANARY = "hunter2-and-nobody-else"
 EVENTS, COPIES = Topic("events", str), Topic("copies", str)
 
 
-def test_a_wrong_address_is_told_within_seconds() -> None:
+def client_threads() -> set[str]:
+    """Of all clients of this process, by their ids: each client has one of this name."""
+    names = {path.parent.name: path.read_text() for path in Path("/proc/self/task").glob("*/comm")}
+    return {thread for thread, name in names.items() if name == "rdk:main\n"}
+
+
+def test_a_wrong_address_is_reported_within_seconds_and_leaves_no_client_behind() -> None:
+    before = client_threads()
     address = f"127.0.0.1:{free_ports(1)[0]}"
     began = time.monotonic()
     with pytest.raises(LogError, match=address) as error:
@@ -41,6 +48,7 @@ def test_a_wrong_address_is_told_within_seconds() -> None:
     assert "refused" in error.value.message
     assert error.value.retryable
     assert time.monotonic() - began < 60, "clients of Kafka look for a broker for as long as they live"
+    wait_for(lambda: client_threads() <= before)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 from tests.kafka import test_acls as acls
@@ -327,17 +326,14 @@ class TestNoRightToDelete:
     """Internal topics cannot be purged: they grow, and the app runs."""
 
     @pytest.fixture
-    def admin(self, guarded: KafkaCluster) -> Iterator[AdminClient]:
-        client = AdminClient({"bootstrap.servers": guarded.bootstrap, **acls.login("admin")})
-        for future in client.create_acls(acls.documented()).values():
-            future.result(30)
-        yield client
-        acls.without(client, ResourceType.ANY)
+    def grants(self, guarded: KafkaCluster) -> Iterator[acls.Grants]:
+        with closing(acls.Grants(guarded)) as made:
+            yield made
 
     def test_an_app_runs_and_warns_once(
-        self, guarded: KafkaCluster, admin: AdminClient, tmp_path: Path
+        self, guarded: KafkaCluster, grants: acls.Grants, tmp_path: Path
     ) -> None:
-        acls.without(admin, ResourceType.TOPIC, AclOperation.DELETE)
+        grants.remove(ResourceType.TOPIC, AclOperation.DELETE)
         with (
             closing(KafkaLog(guarded.bootstrap, acls.login("admin"))) as theirs,
             closing(KafkaLog(guarded.bootstrap, acls.login("wordcount"))) as log,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -106,6 +107,16 @@ def error_of(cause: BaseException) -> KafkaError:
         error: KafkaError = inner.args[0]
         return error
     return KafkaError(KafkaError._FATAL, "the client failed for good")
+
+
+def raised_by(call: Callable[[], object]) -> BaseException | None:
+    """Make a call of librdkafka on a thread of its own, and return what it raised.
+
+    For calls that may fail while another exception is handled: confluent-kafka keeps that exception, with
+    all that its frames hold, for as long as the process lives. On another thread none is handled.
+    """
+    with ThreadPoolExecutor(1, "tidegate-kafka-call") as thread:
+        return thread.submit(call).exception()
 
 
 def translate_error(error: KafkaError, doing: str, writer_id: str = "") -> LogError:

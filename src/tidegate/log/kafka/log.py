@@ -39,7 +39,11 @@ class KafkaLog:
         self._clock = clock or SystemClock()
         self._location = LogLocation(f"kafka://{servers}", kafka=dict(settings or {}))
         self._clients = Clients(servers, settings or {})
-        self._id = self._reach()
+        try:
+            self._id = self._reach()
+        except BaseException:
+            self._clients.close()
+            raise
         self._topics = Topics(self._clients)
         self._mirror = Mirror(self._clients)
         self._appender = Appender(self._clients, self._topics, self._clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum
 from functools import partial
 from typing import TypeVar
@@ -22,6 +22,7 @@ from tidegate.log.kafka.error_mapping import (
     UNNAMED,
     UNREACHABLE,
     error_of,
+    raised_by,
     translate_error,
     unknown_commit,
 )
@@ -137,8 +138,7 @@ class KafkaWriter:
             return
         if self._status is Status.OPEN:
             # The broker aborts by itself only after the timeout; until then other readers would be blocked.
-            with suppress(*RAISED):
-                self._producer.abort_transaction(ABORT_SECONDS)
+            self._abort_or_leave()
         self._spend()
 
     # --- sending and errors ---------------------------------------------------------------------------
@@ -236,10 +236,9 @@ class KafkaWriter:
         call, and dropped records only report that they were dropped."""
         error = error_of(raised)
         if error.code() in _UNSPECIFIC:
-            try:
-                self._producer.begin_transaction()
-            except KafkaException as again:
-                return error if error_of(again).code() == KafkaError._STATE else error_of(again)
+            again = raised_by(self._producer.begin_transaction)
+            if isinstance(again, KafkaException) and error_of(again).code() != KafkaError._STATE:
+                return error_of(again)
         return error
 
     def _translated(self, error: KafkaError, doing: str) -> LogError:
@@ -249,9 +248,14 @@ class KafkaWriter:
 
     def _give_up(self, may_abort: bool) -> None:
         if may_abort:
-            with suppress(*RAISED):
-                self._producer.abort_transaction(ABORT_SECONDS)
+            self._abort_or_leave()
         self._spend()
+
+    def _abort_or_leave(self) -> None:
+        """Abort the transaction; the broker does so itself, only later, where that fails."""
+        raised = raised_by(partial(self._producer.abort_transaction, ABORT_SECONDS))
+        if raised is not None and not isinstance(raised, RAISED):
+            raise raised
 
     def _reset(self) -> None:
         """Clear the transaction's state, including delivery reports of records that an abort dropped."""
