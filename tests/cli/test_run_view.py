@@ -19,14 +19,14 @@ view = SlotOverview()
 with RunScreen("orders", json=False) as shown:
     shown.show("starting", view)
     for slot, host in enumerate(("worker-1", "worker-2")):
-        view.take(Landing(1, slot, 1, host, 1, "m", {}))
+        view.add(Landing(1, slot, 1, host, 1, "m", {}))
     numbers = dict(at=0, records=45_678, per_second=1234.0, lag=91_011, skipped=3)
-    view.take(Numbers(1, 0, running=3, restoring=0, restored=0, to_restore=0, **numbers))
-    view.take(Numbers(1, 1, running=1, restoring=2, restored=250, to_restore=1000, **numbers))
+    view.add(Numbers(1, 0, running=3, restoring=0, restored=0, to_restore=0, **numbers))
+    view.add(Numbers(1, 1, running=1, restoring=2, restored=250, to_restore=1000, **numbers))
     shown.show("running", view)
-    view.heard[0] -= 6.2
+    view.last_report[0] -= 6.2
     shown.show("running", view)
-    view.take(Warned(1, 0, 1, "over-budget", "state needs more", "give it more room"))
+    view.add(Warned(1, 0, 1, "over-budget", "state needs more", "give it more room"))
     shown.show("running", view)
 shown.ended("stopped", view)
 """
