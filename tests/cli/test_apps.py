@@ -232,6 +232,6 @@ def test_doctor_names_a_process_that_is_stopped_within_a_round() -> None:
             _found(began, 1100.0)
         process.send_signal(signal.SIGCONT)
         wait_for(lambda: not _is_stopped(process.pid))
-        assert _found(began, 1100.0) == f"process {process.pid} is in a round since 100 s"
+        assert _found(began, 1100.0) == f"process {process.pid} is in a round for 100 s"
         process.communicate(b"\n")
     assert _found(Report(1, 1000.0, 1001.0), 1003.0) == "last round 2 s ago, by process 1"

@@ -54,7 +54,7 @@ def test_a_slot_that_fails_and_starts_again_is_two_lines(events: RunEvents, view
     view.add(Landing(1, 0, 2, "there", 8, "m"))
     assert texts(events, view) == [
         "slot 0: attempt 1 runs on here, process 7",
-        "slot 0: attempt 1 failed and is started again: [user-code] ValueError: no  Do: mend it",
+        "slot 0: attempt 1 failed and is restarted: [user-code] ValueError: no  Do: mend it",
         "slot 0: attempt 2 runs on there, process 8",
     ]
     assert texts(events, view) == [], "each is printed once"
@@ -64,7 +64,7 @@ def test_a_worker_that_was_killed_is_named_as_that(events: RunEvents, view: Slot
     view.add(Failure(1, 1, 3, "slot-lost", "slot 1 ended: worker exited", "see its log", by_driver=True))
     [line] = texts(events, view)
     assert line == (
-        "slot 1: attempt 3 ended without a report, its worker was killed or lost, and is started again: "
+        "slot 1: attempt 3 ended without a report (its worker was killed or lost) and is restarted: "
         "[slot-lost] slot 1 ended: worker exited  Do: see its log"
     )
 
@@ -72,7 +72,7 @@ def test_a_worker_that_was_killed_is_named_as_that(events: RunEvents, view: Slot
 def test_a_stage_that_fails_is_no_slot(events: RunEvents, view: SlotOverview) -> None:
     view.add(Failure(1, -2, 1, "slot-lost", "slot -2 ended: AnalysisException", "", by_driver=True))
     [line] = texts(events, view)
-    assert line.startswith("stage 2: attempt 1 failed and is started again: ")
+    assert line.startswith("stage 2: attempt 1 failed and is restarted: ")
 
 
 def test_dead_letters_and_skipped_records_are_counted_as_they_come(
@@ -106,7 +106,7 @@ def test_a_log_that_does_not_answer_and_then_does(events: RunEvents, view: SlotO
     assert texts(events, view) == ["[log-unreachable] no broker  Do: start it"]
     assert texts(events, view) == []
     view.log_trouble = None
-    assert texts(events, view) == ["the log answers again"]
+    assert texts(events, view) == ["the log responds again"]
 
 
 def test_restores_are_reported_now_and_then_and_at_their_end(

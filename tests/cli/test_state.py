@@ -108,7 +108,7 @@ def test_get_shows_a_row_by_the_type_that_the_store_has() -> None:
         {"task": "totals.g1/0_0", "key": -5, "timestamp": 1_700_000_000_000, "value": "early"}
     ]
     assert lines(run("get", "windows", "ada", "--json")[1])[0]["start"] == 20
-    assert run("get", "counts", "nobody") == (0, "nothing there\n")
+    assert run("get", "counts", "nobody") == (0, "no rows\n")
 
 
 @pytest.mark.usefixtures("home")

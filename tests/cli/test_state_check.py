@@ -207,7 +207,7 @@ def test_a_holder_that_does_not_answer_is_named_and_left_alone(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A time-out that the test waits for.
-    monkeypatch.setattr("tidegate.cli.state_check.ASKED_SECONDS", 0.3)
+    monkeypatch.setattr("tidegate.cli.state_check.REBUILD_SECONDS", 0.3)
     where = folders(fleet)
     damage_row(where[1], "counts", words_of(1)[0])
     holder = subprocess.Popen(

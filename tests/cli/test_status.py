@@ -93,7 +93,7 @@ def test_an_app_that_was_killed_is_silent_and_the_remark_says_what_to_do(run: Ru
     shown = words(run("status", "gated").out)
     assert "gated silent since" in shown
     assert "(2 min)" in shown
-    assert "tidegate run goes on where it ended" in shown
+    assert "To continue from the committed positions: tidegate run" in shown
 
 
 def test_an_app_that_failed_shows_its_cause(run: Run, log: SqliteLog) -> None:

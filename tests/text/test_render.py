@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.cli.records import Look, line, record
+from tidegate.cli.records import Display, line, record
 from tidegate.errors import SerdeError
 from tidegate.log.records import ReadRow
 from tidegate.serde.plain import PLAIN
@@ -66,8 +66,8 @@ def test_lines_and_objects_of_any_record_are_printable(
     key: bytes | None, value: bytes | None, name: str, header: bytes | None
 ) -> None:
     row = ReadRow(7, 1_700_000_000_000, key, value, ((name, header),))
-    assert line(PARTITION, row, Look()).plain.isprintable()
-    text = printable_json(msgspec.json.encode(record(PARTITION, row, Look())).decode())
+    assert line(PARTITION, row, Display()).plain.isprintable()
+    text = printable_json(msgspec.json.encode(record(PARTITION, row, Display())).decode())
     assert text.isprintable()
     parsed = json.loads(text)
     assert parsed["headers"][0][0] == name
@@ -166,13 +166,16 @@ def test_times_are_told_in_utc_and_absurd_ones_as_numbers(millis: int, text: str
 
 
 def test_what_is_missing_is_said_to_be_missing() -> None:
-    told = line(PARTITION, ReadRow(7, 0, None, None, (("h", None),)), Look()).plain
+    told = line(PARTITION, ReadRow(7, 0, None, None, (("h", None),)), Display()).plain
     assert re.fullmatch(r"2:7  1970-\S+  -  \(tombstone\)  h=-", told)
 
 
 def test_a_wrong_type_is_told_with_the_place_and_the_option() -> None:
     row = ReadRow(7, 0, b"key", b"value", ())
-    for look, option in ((Look(ValueKind.INT, None), "--key-type"), (Look(None, ValueKind.INT), "--type")):
+    for look, option in (
+        (Display(ValueKind.INT, None), "--key-type"),
+        (Display(None, ValueKind.INT), "--type"),
+    ):
         for view in (line, record):
             with pytest.raises(SerdeError) as error:
                 view(PARTITION, row, look)

@@ -13,7 +13,7 @@ import typer
 from tidegate.app import App
 from tidegate.cli.durations import seconds
 from tidegate.cli.options import AsJson, LogUrl, opened
-from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.output import print_json, print_line, print_table
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
@@ -37,7 +37,7 @@ def stop(
     log: LogUrl = None,
     json: AsJson = False,
 ) -> None:
-    """Ask an app to commit, close and end."""
+    """Stop an app: it commits, closes and ends."""
     with opened(log) as (found, _):
         if find_manifest(found, app) is None:
             raise unknown_app(app)
@@ -47,12 +47,12 @@ def stop(
             ended: set[int] = set()
             deadline = time.monotonic() + wait
             while len(ended) < planned and time.monotonic() < deadline:
-                told = (one for one in follower.poll(0.1) if isinstance(one, Ended))
-                ended |= {one.slot for one in told if one.epoch == epoch}
+                reports = (one for one in follower.poll(0.1) if isinstance(one, Ended))
+                ended |= {one.slot for one in reports if one.epoch == epoch}
     if json:
-        say_json({"app": app, "epoch": epoch, "slots_ended": len(ended)})
+        print_json({"app": app, "epoch": epoch, "slots_ended": len(ended)})
     else:
-        say(f"{app}: asked to stop; {len(ended)} slots ended")
+        print_line(f"{app}: stop requested; {len(ended)} of {planned} slots ended")
 
 
 def describe(
@@ -63,7 +63,7 @@ def describe(
     """Print the topology of an app."""
     topology = loaded(load_config({"app": name})).build()
     if json:
-        say_json(as_dict(topology))
+        print_json(as_dict(topology))
     else:
         typer.echo(as_mermaid(topology) if mermaid else as_text(topology))
 
@@ -75,16 +75,18 @@ def lag(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
             raise unknown_app(app)
         rows = lag_of(found, app)
     if json:
-        say_json({"app": app, "lag": sum(row.lag for row in rows), "tasks": rows})
+        print_json({"app": app, "lag": sum(row.lag for row in rows), "tasks": rows})
     else:
         cells = [(r.task, r.topic, f"{r.partition}", f"{r.position:,}", f"{r.lag:,}") for r in rows]
-        say_table(cells, ("task", "topic", "partition", "position", "lag"))
+        print_table(cells, ("task", "topic", "partition", "position", "lag"))
 
 
 def loaded(config: Config) -> App:
-    """The app that tidegate.toml names."""
+    """Load the app that is configured."""
     if config.app is None:
-        raise ConfigError("no-app", "no app is named", 'name it, or write app = "..." in tidegate.toml')
+        raise ConfigError(
+            "no-app", "no app is named", 'add MODULE:NAME, or write app = "..." in tidegate.toml'
+        )
     sys.path.insert(0, str(config.folder))
     return load_app(config.app, config.settings)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.cli.doctor_embedded import EMBEDDED_CHECKS
-from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotLookedAt
+from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotChecked
 from tidegate.cli.options import AsJson, LogUrl
-from tidegate.cli.output import say, say_json
+from tidegate.cli.output import print_json, print_line
 from tidegate.config.config import Config, load_config
 from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, TidegateError
@@ -26,28 +26,28 @@ Check = Callable[[Config], str]
 def doctor(log: LogUrl = None, json: AsJson = False) -> None:
     """Check Java, Spark, the log, the disk and the settings. Exit code 1 if something is wrong."""
     config = load_config({"log": log})
-    results = [_looked_at(name, check, config) for name, check in CHECKS.items()]
+    results = [_result(name, check, config) for name, check in CHECKS.items()]
     if results[-1]["ok"]:
         more = EMBEDDED_CHECKS if kafka_servers(config.log) is None else KAFKA_CHECKS
-        results += [_looked_at(name, check, config) for name, check in more.items()]
+        results += [_result(name, check, config) for name, check in more.items()]
     if json:
-        say_json({"checks": results})
+        print_json({"checks": results})
     else:
         for one in results:
-            say(_mark(one), f"{one['name']}: {one['found']}")
+            print_line(_mark(one), f"{one['name']}: {one['found']}")
             if one["ok"] is False:
-                say(f"        Do: {one['hint']}")
+                print_line(f"        Do: {one['hint']}")
     wrong = [one["name"] for one in results if one["ok"] is False]
     if wrong:
-        raise ConfigError("not-ready", f"not ready: {', '.join(wrong)}", "do what is said above")
+        raise ConfigError("not-ready", f"not ready: {', '.join(wrong)}", "follow the hints above")
 
 
-def _looked_at(name: str, check: Check, config: Config) -> dict[str, Any]:
-    """One check. `ok` is None if it could not be made; `code` is that of the error, if there is one."""
+def _result(name: str, check: Check, config: Config) -> dict[str, Any]:
+    """Run one check. `ok` is None if it could not run; `code` is that of the error, if there is one."""
     try:
         return {"name": name, "ok": True, "found": check(config), "hint": ""}
-    except NotLookedAt as why:
-        return {"name": name, "ok": None, "found": f"not looked at: {why}", "hint": ""}
+    except NotChecked as why:
+        return {"name": name, "ok": None, "found": f"not checked: {why}", "hint": ""}
     except TidegateError as error:
         return {"name": name, "ok": False, "found": error.message, "hint": error.hint, "code": error.code}
 
@@ -73,7 +73,11 @@ def _settings(config: Config) -> str:
     given = spark_settings(config.spark)
     conf = given.conf
     if conf.get("spark.speculation", "false").lower() == "true":
-        raise ConfigError("speculation", "spark.speculation is on", "set it to false: slots must run once")
+        raise ConfigError(
+            "speculation",
+            "spark.speculation is on",
+            "set it to false: two attempts of a slot must not run at once",
+        )
     if conf.get("spark.dynamicAllocation.enabled", "false").lower() == "true":
         idle = conf.get("spark.dynamicAllocation.executorIdleTimeout", "60s")
         return (
@@ -88,7 +92,7 @@ def _memory(config: Config) -> str:
         raise ConfigError(
             "address-space",
             f"spark.executor.pyspark.memory = {limit} limits the address space, and stores map their files",
-            "leave it out, or make it several times the size of the state",
+            "remove it, or set it to several times the size of the state",
         )
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     return "no limit on address space" if soft == resource.RLIM_INFINITY else f"address space {soft:,} bytes"
@@ -96,12 +100,16 @@ def _memory(config: Config) -> str:
 
 def _disk(config: Config) -> str:
     folder = Path(config.folder) / config.state_dir
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not os.access(there, os.W_OK):
-        raise ConfigError("no-permission", f"{there} cannot be written", "check its owner and mode")
-    free = shutil.disk_usage(there).free
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        raise ConfigError("no-permission", f"{existing} cannot be written", "check its owner and mode")
+    free = shutil.disk_usage(existing).free
     if free < FREE_BYTES:
-        raise ConfigError("disk-full", f"{free >> 20} MiB free for state", "make room, or set state_dir")
+        raise ConfigError(
+            "disk-full",
+            f"{free >> 20} MiB free for state",
+            "free some space, or set state_dir to another disk",
+        )
     return f"{free >> 30} GiB free for state"
 
 
@@ -132,5 +140,5 @@ CHECKS: dict[str, Check] = {
     "Spark's settings": _settings,
     "memory limits": _memory,
     "disk": _disk,
-    "log": _log,  # the last one: checks of this kind of log follow it
+    "log": _log,  # the last one: if it is ok, checks of this kind of log follow
 }

@@ -6,7 +6,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tidegate.cli.doctor_kafka import NotLookedAt
+from tidegate.cli.doctor_kafka import NotChecked
 from tidegate.config.config import Config
 from tidegate.errors import LogError, TidegateError
 from tidegate.log.location import LogLocation
@@ -16,7 +16,7 @@ from tidegate.log.sqlite.upkeep_lock import Report
 
 NO_ROUND = "no round yet: the first begins some seconds after a log is opened for writing"
 LONG_SECONDS = 60.0
-"""A round that takes longer may be stuck."""
+"""A round that takes longer may hang."""
 
 
 def upkeep(config: Config) -> str:
@@ -29,7 +29,7 @@ def upkeep(config: Config) -> str:
         raise
     with closing(log):
         if not isinstance(log, SqliteLog):
-            raise NotLookedAt("the log is on Kafka")
+            raise NotChecked("the log is on Kafka")
         return _found(log.upkeep_report(), time.time())
 
 
@@ -37,21 +37,21 @@ def _found(report: Report, now: float) -> str:
     if not report.pid:
         return NO_ROUND
     if report.troubles:
-        told = "; ".join(f"{one.what}: [{one.code}] {one.message}" for one in report.troubles)
+        failures = "; ".join(f"{one.what}: [{one.code}] {one.message}" for one in report.troubles)
         raise LogError(
             "upkeep-failed",
-            f"the last round of upkeep could not do everything: {told}",
-            "what is named keeps all its records and grows; restore the log from a copy if it is damaged",
+            f"the last round of upkeep failed in part: {failures}",
+            "the topics named keep all their records and grow; if the log is damaged, restore it from a copy",
         )
     if not report.ended and now - report.began > LONG_SECONDS and _is_stopped(report.pid):
         raise LogError(
             "upkeep-stopped",
             f"process {report.pid} is stopped in a round of upkeep that began {now - report.began:.0f} s ago,"
-            " and no other can begin one",
-            f"let it go on (kill -CONT {report.pid}), or end it",
+            " and no other process can begin one",
+            f"continue it with kill -CONT {report.pid}, or end it",
         )
     if not report.ended:
-        return f"process {report.pid} is in a round since {now - report.began:.0f} s"
+        return f"process {report.pid} is in a round for {now - report.began:.0f} s"
     return f"last round {now - report.ended:.0f} s ago, by process {report.pid}"
 
 

@@ -17,11 +17,11 @@ from tidegate.log.topic import TopicSpec
 if TYPE_CHECKING:
     from tidegate.log.kafka.log import KafkaLog
 
-NO_APP = "tidegate.toml names no app, and what is allowed goes by its id"
+NO_APP = "tidegate.toml names no app, and permissions depend on its id"
 
 
-class NotLookedAt(Exception):  # noqa: N818 - not an error: the reason why a check could not be made
-    """Raised by a check that could not be made."""
+class NotChecked(Exception):  # noqa: N818 - not an error: the reason why a check cannot run
+    """Raised by a check that cannot run here."""
 
 
 def _brokers(config: Config) -> str:
@@ -31,7 +31,7 @@ def _brokers(config: Config) -> str:
 
 def _transactions(config: Config) -> str:
     if config.app is None:
-        raise NotLookedAt(NO_APP)
+        raise NotChecked(NO_APP)
     writer_id = names.driver_id(loaded(config).id, "doctor")
     with _opened(config) as log, closing(log.writer(writer_id)):
         return f"a writer could be opened as {writer_id!r}"
@@ -39,33 +39,33 @@ def _transactions(config: Config) -> str:
 
 def _topics(config: Config) -> str:
     if config.app is None:
-        raise NotLookedAt(NO_APP)
+        raise NotChecked(NO_APP)
     name = f"{loaded(config).id}-doctor"
     with _opened(config) as log:
         log.checkup().may_create(TopicSpec(name, config.partitions, CONFIG))
-        return f"one could be created as {name!r} (a dry run)"
+        return f"a topic {name!r} could be created (a dry run)"
 
 
 def _copies(config: Config) -> str:
     with _opened(config) as log:
         found = log.checkup().copies()
     if found is None:
-        raise NotLookedAt("it takes DescribeConfigs on the cluster, which nothing else needs")
+        raise NotChecked("this check alone needs the permission DescribeConfigs on the cluster")
     copies, needed = found
-    alone = ": what this one broker loses is lost" if copies == 1 else ""
-    return f"a new topic gets {copies}, and {needed} must be there to write{alone}"
+    alone = ": if its one broker loses it, it is lost" if copies == 1 else ""
+    return f"a new topic gets {copies}, and a write needs {needed} of them in sync{alone}"
 
 
 def _clock(_: Config) -> str:
-    raise NotLookedAt("Kafka's client cannot ask a broker for its time; keep all hosts on NTP")
+    raise NotChecked("Kafka's client cannot read a broker's clock; keep all hosts on NTP")
 
 
 @contextmanager
 def _opened(config: Config) -> Iterator[KafkaLog]:
     from tidegate.log.kafka.log import KafkaLog
 
-    place = LogLocation.of(config)
-    with closing(KafkaLog(kafka_servers(place.url) or "", place.kafka)) as log:
+    location = LogLocation.of(config)
+    with closing(KafkaLog(kafka_servers(location.url) or "", location.kafka)) as log:
         yield log
 
 

@@ -90,4 +90,4 @@ def _from_base64(text: object) -> bytes:
     try:
         return base64.b64decode(str(text), validate=True)
     except (binascii.Error, ValueError):
-        raise unencodable("bytes", "it is no base64", "write padded base64") from None
+        raise unencodable("bytes", "it is not base64", "write padded base64") from None

@@ -1,4 +1,4 @@
-"""`tidegate pause`, `resume` and `gates`: hold and release the events of keys, and list held events."""
+"""`tidegate pause`, `resume` and `gates`: hold and release the events of keys, and show them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import typer
 from tidegate.cli.durations import TEN_YEARS, seconds
 from tidegate.cli.held_events import HeldView
 from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
-from tidegate.cli.output import note, say, say_json, say_table
+from tidegate.cli.output import print_json, print_line, print_note, print_table
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError
 from tidegate.gate.commands import Commanded
-from tidegate.gate.formats import GATE_WIDE, InForce
+from tidegate.gate.formats import GATE_WIDE
 from tidegate.gate.key_kinds import key_kind
 from tidegate.gate.query import GateQuery, KeyState
 from tidegate.log.protocol import Log
@@ -55,10 +55,14 @@ def pause(
     """Hold the events of a key from now on."""
     end = None if lasts is None else SystemClock().now() + round(lasts * 1000)
 
-    def write(found: GateQuery, asked: bytes) -> Commanded:
-        said: dict[str, Any] = {"actor": actor or _me(), "reason": reason, "expires_at": end}
+    def write(found: GateQuery, key_bytes: bytes) -> Commanded:
+        details: dict[str, Any] = {"actor": actor or _user_name(), "reason": reason, "expires_at": end}
         commander = found.commander
-        return commander.pause_all(**said) if asked == GATE_WIDE else commander.pause(asked, **said)
+        return (
+            commander.pause_all(**details)
+            if key_bytes == GATE_WIDE
+            else commander.pause(key_bytes, **details)
+        )
 
     target = _Target(gate, key, key_type, gate_wide=gate_wide)
     _command("paused", target, write, wait, log, as_json=as_json)
@@ -77,10 +81,14 @@ def resume(
 ) -> None:
     """Release the held events of a key in order, then let new ones pass."""
 
-    def write(found: GateQuery, asked: bytes) -> Commanded:
-        said = {"actor": actor or _me(), "reason": reason}
+    def write(found: GateQuery, key_bytes: bytes) -> Commanded:
+        details = {"actor": actor or _user_name(), "reason": reason}
         commander = found.commander
-        return commander.resume_all(**said) if asked == GATE_WIDE else commander.resume(asked, **said)
+        return (
+            commander.resume_all(**details)
+            if key_bytes == GATE_WIDE
+            else commander.resume(key_bytes, **details)
+        )
 
     target = _Target(gate, key, key_type, gate_wide=gate_wide)
     _command("resumed", target, write, wait, log, as_json=as_json)
@@ -88,13 +96,13 @@ def resume(
 
 @app.command("list")
 def list_gates(log: LogUrl = None, as_json: AsJson = False) -> None:
-    """List the gates, with how many keys they hold."""
+    """List the gates, with their paused keys and held events."""
     with opened(log) as (opened_log, _):
-        told = [_summary(gate) for gate in _gates(opened_log)]
+        gates = [_summary(gate) for gate in _gates(opened_log)]
     if as_json:
-        say_json({"gates": told})
-    elif not told:
-        say("no gates on this log.  Do: use stream.gate(name) in an app, and run it")
+        print_json({"gates": gates})
+    elif not gates:
+        print_line("no gates on this log.  Do: use stream.gate(name) in an app, and run it")
     else:
         rows = [
             (
@@ -104,9 +112,9 @@ def list_gates(log: LogUrl = None, as_json: AsJson = False) -> None:
                 f"{one['bytes']:,}",
                 "paused" if one["gate_wide"] else "",
             )
-            for one in told
+            for one in gates
         ]
-        say_table(rows, ("gate", "paused keys", "held events", "bytes", "whole gate"))
+        print_table(rows, ("gate", "paused keys", "held events", "bytes", "whole gate"))
 
 
 @app.command()
@@ -128,15 +136,15 @@ def show(
         gate_wide = found.gate_wide()
     states, more = states[:limit], len(states) > limit
     if as_json:
-        whole = {str(number): _told(status) for number, status in gate_wide.items()}
-        told = [_key_told(one) for one in states]
-        say_json({"gate": found.name, "gate_wide": whole, "keys": told, "more": more})
+        whole = {str(number): status.shown() for number, status in gate_wide.items()}
+        keys = [_key_fields(one) for one in states]
+        print_json({"gate": found.name, "gate_wide": whole, "keys": keys, "more": more})
         return
     if any(status.state == "PAUSED" for status in gate_wide.values()):
-        say(("the gate is paused", "yellow"))
-    say_table([_key_row(one) for one in states], ("key", "status", "epoch", "waiting", "by", "reason"))
+        print_line(("the gate is paused", "yellow"))
+    print_table([_key_row(one) for one in states], ("key", "status", "epoch", "waiting", "by", "reason"))
     if more:
-        note(f"more keys are held than these {limit:,}: raise --limit")
+        print_note(f"more keys are held than these {limit:,}: raise --limit")
 
 
 @app.command()
@@ -153,17 +161,17 @@ def held(
     """Show the held events of a key, oldest first, with their values."""
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
-        asked = _bytes(found, key, key_type)
-        events = found.events(asked, limit)
-        waiting = found.key(asked).buffered
+        key_bytes = _bytes(found, key, key_type)
+        events = found.events(key_bytes, limit)
+        waiting = found.key(key_bytes).buffered
     count = 0 if waiting is None else waiting.count
     view = HeldView(found.entry, value_type, full=full)
     if as_json:
         rows = [view.as_dict(number, one) for number, one in events]
-        say_json({"gate": found.name, "held": count, "events": rows})
+        print_json({"gate": found.name, "held": count, "events": rows})
         return
-    say(f"{count:,} events wait")
-    say_table(
+    print_line(f"{count:,} events wait")
+    print_table(
         [view.row(number, one) for number, one in events], ("sequence", "from", "time", "bytes", "value")
     )
 
@@ -181,20 +189,20 @@ def history(
     target = _Target(gate, key, key_type, gate_wide=gate_wide)
     with opened(log) as (opened_log, _):
         found = _found(opened_log, gate)
-        told = list(found.history(target.asked(found)))
+        audited = list(found.history(target.key_bytes(found)))
     if as_json:
-        say_json({"gate": found.name, "history": told})
+        print_json({"gate": found.name, "history": audited})
         return
-    say_table(
+    print_table(
         [
             (when(one.at), one.state, f"{one.epoch}", one.cause, printable(one.actor), printable(one.reason))
-            for one in told
+            for one in audited
         ],
-        ("at", "status", "epoch", "by means of", "by", "reason"),
+        ("at", "status", "epoch", "cause", "by", "reason"),
     )
 
 
-# --- inside -------------------------------------------------------------------------------------------
+# --- internal -----------------------------------------------------------------------------------------
 
 
 class _Target:
@@ -209,8 +217,8 @@ class _Target:
         self._key = key
         self._kind = kind
 
-    def asked(self, found: GateQuery) -> bytes:
-        """The key, as the bytes that it has at this gate."""
+    def key_bytes(self, found: GateQuery) -> bytes:
+        """The key as bytes, encoded as the gate's keys are."""
         return GATE_WIDE if self._key is None else _bytes(found, self._key, self._kind)
 
 
@@ -223,18 +231,18 @@ def _command(
 ) -> None:
     with opened(log) as (opened_log, _):
         found = _found(opened_log, target.gate)
-        asked = target.asked(found)
+        key_bytes = target.key_bytes(found)
         marks = found.marks()
-        written: Commanded = write(found, asked)
+        written: Commanded = write(found, key_bytes)
         if wait is not None:
-            found.wait_applied(asked, written, marks, wait)
+            found.wait_applied(key_bytes, written, marks, wait)
     applied = "applied" if wait is not None else "written"
     if as_json:
         epochs = {str(number): epoch for number, epoch in written.epochs.items()}
-        say_json({"gate": found.name, "state": done, "epochs": epochs, "applied": wait is not None})
+        print_json({"gate": found.name, "state": done, "epochs": epochs, "applied": wait is not None})
     else:
-        who = "all keys" if asked == GATE_WIDE else printable(asked.decode(errors="replace"))
-        say(f"{done} ", (who, "bold"), f" at {found.app}/{found.name}: {applied}")
+        who = "all keys" if key_bytes == GATE_WIDE else printable(key_bytes.decode(errors="replace"))
+        print_line(f"{done} ", (who, "bold"), f" at {found.app}/{found.name}: {applied}")
 
 
 def _gates(log: Log) -> list[GateQuery]:
@@ -246,7 +254,7 @@ def _gates(log: Log) -> list[GateQuery]:
 
 
 def _found(log: Log, gate: str) -> GateQuery:
-    """The one gate of this name."""
+    """Find the gate of this name; raises if there is none, or more than one."""
     gates = _gates(log)
     fitting = [one for one in gates if gate in (one.name, f"{one.app}/{one.name}")]
     if not fitting:
@@ -271,18 +279,14 @@ def _summary(gate: GateQuery) -> dict[str, Any]:
     }
 
 
-def _key_told(one: KeyState) -> dict[str, Any]:
+def _key_fields(one: KeyState) -> dict[str, Any]:
     return {
         "key": one.key.decode(errors="backslashreplace"),
         "held": one.held,
-        "status": None if one.status is None else _told(one.status),
+        "status": None if one.status is None else one.status.shown(),
         "waiting": 0 if one.buffered is None else one.buffered.count,
         "bytes": 0 if one.buffered is None else one.buffered.bytes,
     }
-
-
-def _told(status: InForce) -> dict[str, Any]:
-    return status.shown()
 
 
 def _key_row(one: KeyState) -> tuple[str, ...]:
@@ -297,7 +301,7 @@ def _key_row(one: KeyState) -> tuple[str, ...]:
     )
 
 
-def _me() -> str:
+def _user_name() -> str:
     with suppress(OSError, KeyError):
         return getpass.getuser()
     return "cli"

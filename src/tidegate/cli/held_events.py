@@ -15,8 +15,8 @@ SHORT = 80
 
 
 class HeldView:
-    """Shows the values as the gate's app declared them, or as the kind that is named. A value that is not of
-    the declared kind is shown as it looks; one that is not of the named kind is a `SerdeError`."""
+    """Decodes values as the named kind, or else as the gate's app declared them. A value that is not of the
+    named kind raises SerdeError; one that is not of the declared kind is shown as what it looks like."""
 
     def __init__(self, entry: GateEntry, named: ValueKind | None, *, full: bool) -> None:
         self._named = named
@@ -24,7 +24,7 @@ class HeldView:
         self._longest = None if full else SHORT
 
     def as_dict(self, number: int, event: Held) -> dict[str, Any]:
-        """As the server shows it."""
+        """The event as the server returns it."""
         headers = [pair for pair in event.headers if not is_internal_header(pair[0])]
         return {
             "sequence": number,
@@ -36,7 +36,7 @@ class HeldView:
         }
 
     def row(self, number: int, event: Held) -> tuple[str, ...]:
-        """The cells of a table."""
+        """The event as cells of a table."""
         value = event.value
         text = "(tombstone)" if value is None else shown(value, self._kind(event), self._longest)
         return f"{number}", event.place, when(event.timestamp), f"{event.size:,}", text

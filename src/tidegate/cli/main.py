@@ -19,16 +19,16 @@ from typer.core import TyperGroup
 from tidegate.cli import apps, doctor, gates, reset, run, serve, state, status, topics
 from tidegate.cli.demo import command as demo
 from tidegate.cli.options import JSON_KEY
-from tidegate.cli.output import say, say_error, shortened
+from tidegate.cli.output import print_error, print_line, shortened
 from tidegate.errors import ConfigError, TidegateError
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
-USED_WRONGLY = 2
+WRONG_USAGE = 2
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Part of Typer, but not under one name in all versions."""
+"""Typer has it under different names in different versions."""
 
 
 class Commands(TyperGroup):
@@ -40,15 +40,15 @@ class Commands(TyperGroup):
         except UsageError as error:
             if _is_help(error):
                 raise
-            say_error(_bad_usage(error), json="--json" in args)
-            raise typer.Exit(USED_WRONGLY) from None
+            print_error(_bad_usage(error), json="--json" in args)
+            raise typer.Exit(WRONG_USAGE) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
             code = self._invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            _forget_stdout()
+            _drop_stdout()
             code = PIPE_CLOSED
         except KeyboardInterrupt:
             code = INTERRUPTED
@@ -60,30 +60,30 @@ class Commands(TyperGroup):
         try:
             super().invoke(ctx)
         except TidegateError as error:
-            say_error(error, json=ctx.meta.get(JSON_KEY, False))
+            print_error(error, json=ctx.meta.get(JSON_KEY, False))
             return 1
         except UsageError as error:
             if _is_help(error):
                 raise
-            say_error(_bad_usage(error), json=ctx.meta.get(JSON_KEY, "--json" in given))
-            return USED_WRONGLY
+            print_error(_bad_usage(error), json=ctx.meta.get(JSON_KEY, "--json" in given))
+            return WRONG_USAGE
         except BrokenPipeError:
             raise
         except OSError as error:
-            say_error(_from_system(error), json=ctx.meta.get(JSON_KEY, False))
+            print_error(_from_system(error), json=ctx.meta.get(JSON_KEY, False))
             return 1
         except UnicodeEncodeError as error:
             if not any(error.object in one for one in given):
                 raise
             hint = "use UTF-8; for keys and values that are other bytes: --key-type bytes, --type bytes"
-            told = ConfigError("not-text", "an argument is not valid UTF-8", hint)
-            say_error(told, json=ctx.meta.get(JSON_KEY, False))
+            refused = ConfigError("not-text", "an argument is not valid UTF-8", hint)
+            print_error(refused, json=ctx.meta.get(JSON_KEY, False))
             return 1
         return 0
 
 
 def _is_help(error: Exception) -> bool:
-    """A group without a command: its help is printed."""
+    """Whether a group was called without a command: then its help is printed."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
@@ -127,11 +127,11 @@ app.command("reset")(reset.reset)
 app.command("doctor")(doctor.doctor)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version  # slow to load, and seldom needed
 
-        say(f"tidegate {version('tidegate')}")
+        print_line(f"tidegate {version('tidegate')}")
         raise typer.Exit
 
 
@@ -152,7 +152,7 @@ def main() -> None:
     app(prog_name="tidegate")
 
 
-def _forget_stdout() -> None:
-    """Drop stdout, which has no reader any more: the interpreter would fail when it flushes at exit."""
+def _drop_stdout() -> None:
+    """Replace stdout, which has no reader any more: the interpreter would fail to flush it at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

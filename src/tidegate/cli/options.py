@@ -16,7 +16,7 @@ from tidegate.text.render import ValueKind
 
 JSON_KEY = "tidegate.json"
 MOST = 1_000_000_000
-"""Of whatever is counted."""
+"""The largest value of `--limit`."""
 
 
 def _remember(context: typer.Context, value: bool) -> bool:

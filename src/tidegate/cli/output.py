@@ -1,4 +1,4 @@
-"""What the commands print: text for people on one side, JSON for programs on the other.
+"""How the commands print: text for people, or JSON for programs.
 
 Nothing that comes from a record or an error goes through Rich's markup: it is printed as `Text`.
 """
@@ -25,8 +25,8 @@ PIPE_WIDTH = 1000
 LONGEST_ERROR = 1000
 
 
-def say(*parts: Text | str | tuple[str, str]) -> None:
-    """One line for people. A part is text, or text with a style."""
+def print_line(*parts: Text | str | tuple[str, str]) -> None:
+    """Print one line for people. A part is text, or text with a style."""
     line = Text.assemble(*parts)
     console = stdout_console()
     if console.is_terminal:
@@ -35,8 +35,8 @@ def say(*parts: Text | str | tuple[str, str]) -> None:
         typer.echo(line.plain)
 
 
-def say_table(rows: Iterable[tuple[str, ...]], heading: tuple[str, ...] = ()) -> None:
-    """Aligned columns."""
+def print_table(rows: Iterable[tuple[str, ...]], heading: tuple[str, ...] = ()) -> None:
+    """Print rows in aligned columns."""
     table = Table.grid(padding=(0, 3, 0, 0))
     if heading:
         table.add_row(*(Text(cell, "dim") for cell in heading))
@@ -47,20 +47,20 @@ def say_table(rows: Iterable[tuple[str, ...]], heading: tuple[str, ...] = ()) ->
     stdout_console().print(table)
 
 
-def say_json(value: Any) -> None:
-    """One line of JSON, as UTF-8 whatever the terminal's encoding, flushed so that a pipe moves on."""
+def print_json(value: Any) -> None:
+    """Print one line of JSON as UTF-8, whatever the terminal's encoding, and flush it."""
     text = printable_json(msgspec.json.encode(value).decode())
     typer.echo(text.encode() + b"\n", nl=False)
 
 
-def say_error(error: TidegateError, *, json: bool) -> None:
-    """The one shape of an error: a red line on stderr, or an object on stdout."""
-    told = copy.copy(error)
-    told.message, told.hint = shortened(error.message), shortened(error.hint)
+def print_error(error: TidegateError, *, json: bool) -> None:
+    """Print an error: a red line on stderr, or an object on stdout."""
+    printed = copy.copy(error)
+    printed.message, printed.hint = shortened(error.message), shortened(error.hint)
     if json:
-        say_json({"error": {name: _as_text(value) for name, value in told.as_dict().items()}})
+        print_json({"error": {name: _as_text(value) for name, value in printed.as_dict().items()}})
     else:
-        Console(stderr=True, highlight=False).print(Text(printable(str(told)), "red"), soft_wrap=True)
+        Console(stderr=True, highlight=False).print(Text(printable(str(printed)), "red"), soft_wrap=True)
 
 
 def _as_text(value: Any) -> Any:
@@ -75,19 +75,19 @@ def shortened(text: str) -> str:
     return f"{text[: LONGEST_ERROR // 2]} … {text[-LONGEST_ERROR // 2 :]}"
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a line for people on stderr."""
     Console(stderr=True, highlight=False).print(Text(printable(text), "dim"), soft_wrap=True)
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Raise to the outermost command, as every other print does; Rich would exit with 1."""
+        """Raise, as every other print does, for the outermost command; Rich would exit with 1."""
         raise BrokenPipeError
 
 
 def stdout_console() -> Console:
-    """For stdout: as wide as the terminal, or wide enough for a pipe."""
+    """The console of stdout: as wide as the terminal, or very wide for a pipe."""
     return _console_of(sys.stdout, os.environ.get("FORCE_COLOR"))
 
 

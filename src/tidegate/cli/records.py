@@ -16,7 +16,7 @@ from tidegate.types import TopicPartition
 T = TypeVar("T")
 
 
-class Look(NamedTuple):
+class Display(NamedTuple):
     """The requested types of keys and values, and whether `tidegate.*` headers are shown."""
 
     key: ValueKind | None = None
@@ -24,35 +24,36 @@ class Look(NamedTuple):
     internal_headers: bool = False
 
     def headers(self, given: Headers) -> Headers:
-        """Those to show."""
+        """The headers to show."""
         if self.internal_headers:
             return given
         return [pair for pair in given if not is_internal_header(pair[0])]
 
 
-def line(partition: TopicPartition, row: ReadRow, look: Look) -> Text:
-    """Where and when, then what: `2:17  2025-01-31T10:00:00.000Z  ada  {"cents":500}  source=web`."""
+def line(partition: TopicPartition, row: ReadRow, display: Display) -> Text:
+    """Position, time, key, value, headers:
+    `2:17  2025-01-31T10:00:00.000Z  ada  {"cents":500}  source=web`."""
     text = Text.assemble((f"{partition.partition}:{row.offset}  {when(row.timestamp)}", "dim"), "  ")
-    text.append_text(_cell(row.key, look.key, "--key-type", partition, row, Text("-", "dim")))
+    text.append_text(_cell(row.key, display.key, "--key-type", partition, row, Text("-", "dim")))
     text.append("  ")
     text.append_text(
-        _cell(row.value, look.value, "--type", partition, row, Text("(tombstone)", "dim italic"))
+        _cell(row.value, display.value, "--type", partition, row, Text("(tombstone)", "dim italic"))
     )
-    for name, value in look.headers(row.headers):
+    for name, value in display.headers(row.headers):
         text.append(f"  {printable(name)}={'-' if value is None else shown(value)}", "dim")
     return text
 
 
-def record(partition: TopicPartition, row: ReadRow, look: Look) -> dict[str, Any]:
+def record(partition: TopicPartition, row: ReadRow, display: Display) -> dict[str, Any]:
     """The whole record. `topics send --input json` with the same types accepts it."""
     return {
         "topic": partition.topic,
         "partition": partition.partition,
         "offset": row.offset,
         "timestamp": row.timestamp,
-        "key": _placed(lambda: as_json(row.key, look.key), "key", "--key-type", partition, row),
-        "value": _placed(lambda: as_json(row.value, look.value), "value", "--type", partition, row),
-        "headers": [[name, as_json(value)] for name, value in look.headers(row.headers)],
+        "key": _with_location(lambda: as_json(row.key, display.key), "key", "--key-type", partition, row),
+        "value": _with_location(lambda: as_json(row.value, display.value), "value", "--type", partition, row),
+        "headers": [[name, as_json(value)] for name, value in display.headers(row.headers)],
     }
 
 
@@ -67,11 +68,14 @@ def _cell(
     if data is None:
         return nothing
     side = "key" if option == "--key-type" else "value"
-    text = _placed(lambda: shown(data, kind), side, option, partition, row)
+    text = _with_location(lambda: shown(data, kind), side, option, partition, row)
     return Text(text, "bold" if side == "key" else "")
 
 
-def _placed(read: Callable[[], T], side: str, option: str, partition: TopicPartition, row: ReadRow) -> T:
+def _with_location(
+    read: Callable[[], T], side: str, option: str, partition: TopicPartition, row: ReadRow
+) -> T:
+    """Call `read`, and add the position of the record to its error."""
     try:
         return read()
     except SerdeError as error:

@@ -12,7 +12,7 @@ import typer
 
 from tidegate.cli.apps import loaded, unknown_app
 from tidegate.cli.options import AsJson, LogUrl, opened
-from tidegate.cli.output import say, say_json
+from tidegate.cli.output import print_json, print_line
 from tidegate.clock import SystemClock
 from tidegate.config.config import load_config
 from tidegate.errors import ConfigError
@@ -42,7 +42,7 @@ def reset(
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="First stop and fence a running app.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     log: LogUrl = None,
     json: AsJson = False,
 ) -> None:
@@ -60,24 +60,24 @@ def reset(
         if not json:
             _show(plan, folder)
         if not dry_run:
-            seen = None if force else last_epoch(found, mine.app)
+            expected_epoch = None if force else last_epoch(found, mine.app)
             run = find_holder(found, mine.app, clock)
             if run is not None and not force:
                 raise held_error(mine.app, run)
             _confirm(mine.app, yes=yes, json=json)
             if run is not None:
                 end_run(found, mine.app, f"reset-{os.getpid()}", clock, WAIT_SECONDS)
-            carry_out(found, plan, clock, seen)
+            carry_out(found, plan, clock, expected_epoch)
             shutil.rmtree(folder, ignore_errors=True)
     if json:
         shown = {"topics": plan.topics, "shared": plan.shared, "folder": str(folder)}
-        say_json({"app": mine.app, "dry_run": dry_run, **shown})
+        print_json({"app": mine.app, "dry_run": dry_run, **shown})
     elif not dry_run:
-        say(f"{mine.app}: deleted")
+        print_line(f"{mine.app}: deleted")
 
 
 def _belongings(log: Log, app: str) -> Belongings:
-    """What belongs to the app by its manifest; without one, by its code."""
+    """What belongs to the app, by its manifest, or by its code if it has none."""
     topology = loaded(load_config({"app": app})).build() if ":" in app else None
     manifest = find_manifest(log, app if topology is None else topology.app)
     if manifest is not None:
@@ -88,12 +88,12 @@ def _belongings(log: Log, app: str) -> Belongings:
 
 
 def _show(plan: Reset, folder: Path) -> None:
-    say(f"{plan.app}: what a reset deletes")
+    print_line(f"{plan.app}: what a reset deletes")
     for topic in plan.topics:
-        say(f"  topic   {topic}")
-    say(f"  folder  {folder}")
+        print_line(f"  topic   {topic}")
+    print_line(f"  folder  {folder}")
     for topic, other in plan.shared.items():
-        say(f"  stays   {topic}  (app {other} owns it too)")
+        print_line(f"  stays   {topic}  (app {other} owns it too)")
 
 
 def _confirm(app: str, *, yes: bool, json: bool) -> None:

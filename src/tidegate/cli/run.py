@@ -1,4 +1,4 @@
-"""`tidegate run`: start Spark, restore, process, until told to stop."""
+"""`tidegate run`: start Spark, restore, and process until the app is stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 
 from tidegate.app import App
 from tidegate.cli.options import AsJson, LogUrl
-from tidegate.cli.output import note, say_json
+from tidegate.cli.output import print_json, print_note
 from tidegate.cli.run_screen import RunScreen
 from tidegate.config.config import Config, load_config
 from tidegate.config.spark import spark_settings
@@ -75,7 +75,7 @@ def run(
 
 
 def _check(app: App, config: Config) -> None:
-    """What can be found wrong without Spark, which takes long to start."""
+    """Find errors that need no Spark, since Spark takes long to start."""
     topology = app.build()
     use_registry(config.registry)
     check_registry(topology)
@@ -96,22 +96,22 @@ def _run(
         raise ConfigError(
             "no-pyspark", f"Spark is not installed: {error}", "pip install tidegate[spark]"
         ) from None
-    view = RunScreen(app.id, json=json)
-    view.say("starting Spark")
+    screen = RunScreen(app.id, json=json)
+    screen.print_line("starting Spark")
     session, slots = start_session(app.id, spark, slots, stages=bool(app.build().stages()))
     try:
         running = Running(
             app, config.app or "", session, config, slots=slots, until_caught_up=until_caught_up
         )
-        with _stopping_on_signals(running), view:
+        with _stopping_on_signals(running), screen:
             try:
                 while not running.wait(REFRESH_SECONDS):
-                    view.show(running.state.value, running.view)
+                    screen.show(running.state.value, running.view)
             finally:
-                view.show_events(running.view)
-        view.ended(running.state.value, running.view)
+                screen.show_events(running.view)
+        screen.ended(running.state.value, running.view)
         if json:
-            say_json({"app": app.id, "state": running.state.value, "records": running.view.records})
+            print_json({"app": app.id, "state": running.state.value, "records": running.view.records})
     finally:
         with suppress(Exception):
             session.stop()
@@ -119,10 +119,10 @@ def _run(
 
 @contextmanager
 def _stopping_on_signals(running: Any) -> Iterator[None]:
-    """Installed after Spark's own handler, which cancels all jobs and so loses what is not committed."""
+    """Replace Spark's handler, which cancels all jobs and so loses what is not committed."""
 
     def stop(number: int, _frame: object) -> None:
-        note(f"{signal.Signals(number).name}: committing and closing")
+        print_note(f"{signal.Signals(number).name}: committing and closing")
         running.stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -135,21 +135,21 @@ def _stopping_on_signals(running: Any) -> Iterator[None]:
 
 @contextmanager
 def _quiet_java(debug: bool) -> Iterator[None]:
-    """Java writes its warnings to our stderr; without --debug they go nowhere."""
+    """Drop what Java writes to stderr, unless --debug is set; Python's stderr still works."""
     if debug:
         yield
         return
     sys.stderr.flush()
     kept = os.dup(2)
     silent = os.open(os.devnull, os.O_WRONLY)
-    ours = os.fdopen(os.dup(kept), "w", buffering=1)
-    before, sys.stderr = sys.stderr, ours
+    python_stderr = os.fdopen(os.dup(kept), "w", buffering=1)
+    before, sys.stderr = sys.stderr, python_stderr
     os.dup2(silent, 2)
     try:
         yield
     finally:
         os.dup2(kept, 2)
         sys.stderr = before
-        ours.close()
+        python_stderr.close()
         os.close(kept)
         os.close(silent)

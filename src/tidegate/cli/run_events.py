@@ -1,5 +1,5 @@
-"""What happens in a run, one line for each thing: attempts, failures, restarts, warnings, records that were
-put aside or skipped, restores, new plans, and a log that does not answer."""
+"""The events of a run, one line each: attempts, failures, restarts, warnings, dead letters, skipped records,
+restores, new plans, and a log that does not respond."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tidegate.runtime.driver.slot_overview import Event, SlotOverview
 
 RESTORE_SECONDS = 10.0
-"""How often the progress of a restore is a line."""
+"""The interval between two lines on the progress of a restore."""
 LOST = "slot-lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that happened: as text for people, as fields for programs."""
+    """One event: as text for people, and as fields for programs."""
 
     event: str
     text: str
@@ -31,29 +31,29 @@ class Line:
 
 @dataclass(slots=True)
 class _Counted:
-    """What was reported of a slot's job."""
+    """The counts of a slot's job that were reported so far."""
 
     dead_letters: int = 0
     skipped: int = 0
     has_ended: bool = False
-    """Its last numbers are older than its end."""
+    """Its end had the final counts; numbers that arrive later are older."""
 
 
 class RunEvents:
-    """Of one run. Each thing comes once."""
+    """The events of one run. Each is returned once."""
 
     def __init__(self, app: str, now: Callable[[], float] = time.monotonic) -> None:
         self._app = app
         self._now = now
-        self._seen = 0
+        self._events_read = 0
         self._plans = 1
-        self._waiting = False
+        self._log_failed = False
         self._jobs: dict[int, _Counted] = {}
         self._restoring = 0
         self._restore_due = 0.0
 
     def new(self, view: SlotOverview) -> list[Line]:
-        """What happened since the last call."""
+        """The events since the last call."""
         return [
             *self._log(view),
             *self._events(view),
@@ -64,14 +64,14 @@ class RunEvents:
 
     def _log(self, view: SlotOverview) -> Iterator[Line]:
         trouble = view.log_trouble
-        if trouble is not None and not self._waiting:
+        if trouble is not None and not self._log_failed:
             yield _warning("log-trouble", trouble.code, trouble.message, trouble.hint)
-        elif trouble is None and self._waiting:
-            yield Line("log-back", "the log answers again", "dim")
-        self._waiting = trouble is not None
+        elif trouble is None and self._log_failed:
+            yield Line("log-back", "the log responds again", "dim")
+        self._log_failed = trouble is not None
 
     def _events(self, view: SlotOverview) -> Iterator[Line]:
-        self._seen, found = view.events_after(self._seen)
+        self._events_read, found = view.events_after(self._events_read)
         for event in found:
             yield from self._line(event)
 
@@ -95,10 +95,10 @@ class RunEvents:
             if not self._jobs.setdefault(slot, _Counted()).has_ended:
                 yield from self._count(slot, numbers)
 
-    def _count(self, slot: int, told: Numbers | Ended) -> Iterator[Line]:
-        """Records that were put aside or skipped. Counts begin again with the tasks of a slot."""
+    def _count(self, slot: int, report: Numbers | Ended) -> Iterator[Line]:
+        """Report dead letters and skipped records. Counts restart at 0 when a slot recreates its tasks."""
         before = self._jobs.setdefault(slot, _Counted())
-        dead, skipped = told.dead_letters, max(0, told.skipped - told.dead_letters)
+        dead, skipped = report.dead_letters, max(0, report.skipped - report.dead_letters)
         where = names.dead_letters(self._app)
         for event, how, count, known in (
             ("dead-letters", f"went to {where}", dead, before.dead_letters),
@@ -118,16 +118,16 @@ class RunEvents:
         before.dead_letters, before.skipped = dead, skipped
 
     def _restores(self, view: SlotOverview) -> Iterator[Line]:
-        """A line now and then: a terminal has a bar beside it."""
-        told = list(view.numbers.copy().values())
-        wanted, done = sum(one.to_restore for one in told), sum(one.restored for one in told)
+        """Report the progress of restores now and then; a terminal shows a bar, too."""
+        reports = list(view.numbers.copy().values())
+        wanted, done = sum(one.to_restore for one in reports), sum(one.restored for one in reports)
         fields = {"restored": done, "to_restore": wanted}
-        if any(one.restoring for one in told) and wanted > done:
+        if any(one.restoring for one in reports) and wanted > done:
             if not self._restoring or self._now() >= self._restore_due:
                 self._restore_due = self._now() + RESTORE_SECONDS
                 yield Line("restore", f"restoring: {done:,} of {wanted:,} changelog records", "dim", fields)
             self._restoring = wanted
-        elif self._restoring and told:
+        elif self._restoring and reports:
             self._restoring = 0
             yield Line("restored", f"restored {done:,} changelog records", "dim", fields)
 
@@ -139,12 +139,12 @@ class RunEvents:
 
 def _failure(failure: Failure) -> Line:
     who = f"slot {failure.slot}" if failure.slot >= 0 else f"stage {-failure.slot}"
-    how = f"attempt {failure.attempt} failed and is started again"
+    how = f"attempt {failure.attempt} failed and is restarted"
     if failure.code == LOST and failure.slot >= 0:
-        how = "ended without a report, its worker was killed or lost, and is started again"
+        how = "ended without a report (its worker was killed or lost) and is restarted"
         how = f"attempt {failure.attempt} {how}"
-    told = {"code": failure.code, "message": failure.message, "hint": failure.hint}
-    fields = {"slot": failure.slot, "attempt": failure.attempt, **told}
+    error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
+    fields = {"slot": failure.slot, "attempt": failure.attempt, **error}
     return Line(
         "failure", f"{who}: {how}: {_described(failure.code, failure.message, failure.hint)}", "red", fields
     )

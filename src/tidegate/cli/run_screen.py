@@ -1,4 +1,4 @@
-"""What `tidegate run` shows: what happens, line by line, and on a terminal a table of the slots below it."""
+"""What `tidegate run` prints: a line for each event, and on a terminal a table of the slots below them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.output import say_json
+from tidegate.cli.output import print_json
 from tidegate.cli.run_events import RunEvents
 from tidegate.text.render import printable
 
@@ -22,8 +22,8 @@ WAITING = "waiting for the log"
 
 
 class RunScreen:
-    """A line for each thing that happens, and for each change of the state; on a terminal a table that renews
-    itself shows the state. With --json each line is an object on stdout."""
+    """Prints a line for each event, and for each change of the state, which a terminal shows in a live table
+    instead. With --json each line is an object on stdout."""
 
     def __init__(self, app: str, *, json: bool) -> None:
         self._app = app
@@ -44,41 +44,42 @@ class RunScreen:
         if self._terminal:
             self._live.stop()
 
-    def say(self, text: str, style: str = "dim") -> None:
-        """One line for people, above the table."""
+    def print_line(self, text: str, style: str = "dim") -> None:
+        """Print one line for people, above the table."""
         if not self._json:
             self._console.print(Text(printable(f"{self._app}: {text}"), style), soft_wrap=True)
 
     def show(self, state: str, view: SlotOverview) -> None:
-        """The run as it is now, and what happened since the last call."""
+        """Show the state of the run, and the events since the last call."""
         self.show_events(view)
         state = state if view.log_trouble is None else WAITING
         if self._terminal:
             self._live.update(self._table(state, view), refresh=True)
         elif state != self._state:
-            self._tell(state, view)
+            self._print_state(state, view)
         self._state = state
 
     def show_events(self, view: SlotOverview) -> None:
-        """What happened since the last call."""
+        """Print the events since the last call."""
         for line in self._events.new(view):
             if self._json:
-                say_json({"app": self._app, "event": line.event, **line.fields})
+                print_json({"app": self._app, "event": line.event, **line.fields})
             else:
-                self.say(line.text, line.style)
+                self.print_line(line.text, line.style)
 
     def ended(self, state: str, view: SlotOverview) -> None:
-        self.say(f"{state}; {view.records:,} records, {view.restarts} restarts of slots")
+        """Print the outcome of the run."""
+        self.print_line(f"{state}; {view.records:,} records, {view.restarts} restarts of slots")
 
     @property
     def _terminal(self) -> bool:
         return self._console.is_terminal and not self._json
 
-    def _tell(self, state: str, view: SlotOverview) -> None:
+    def _print_state(self, state: str, view: SlotOverview) -> None:
         if self._json:
-            say_json({"app": self._app, "state": state, "slots": len(view.landings)})
+            print_json({"app": self._app, "state": state, "slots": len(view.landings)})
         else:
-            self.say(f"{state}, {len(view.landings)} slots")
+            self.print_line(f"{state}, {len(view.landings)} slots")
 
     def _table(self, state: str, view: SlotOverview) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -90,7 +91,7 @@ class RunScreen:
             cells = [str(slot), landing.host]
             silent = view.silent_seconds(slot)
             if silent is not None:
-                cells.append(f"silent {silent:.0f} s")  # its last numbers are no news
+                cells.append(f"silent {silent:.0f} s")  # its last numbers are out of date
             elif numbers is not None:
                 wanted, done = wanted + numbers.to_restore, done + numbers.restored
                 cells += [

@@ -11,7 +11,7 @@ import typer
 from tidegate.cli.batches import Batches, Outgoing
 from tidegate.cli.encode import from_json_line
 from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
-from tidegate.cli.output import note, say, say_json
+from tidegate.cli.output import print_json, print_line, print_note
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError, LogError, SerdeError, TidegateError
 from tidegate.log.records import Row
@@ -57,7 +57,7 @@ def send(
 ) -> None:
     """Send records. Text is sent as it is unless a type is named.
 
-    Without VALUE, or with - in the last place, each line of stdin is the value of one record:
+    Without VALUE, or with - as the last argument, each line of stdin is the value of one record:
     echo hello | tidegate topics send lines -
     """
     if values == [STDIN]:
@@ -74,17 +74,17 @@ def send(
         else:
             stream = typer.get_binary_stream("stdin")
             if stream.isatty():
-                note("reading from stdin, one record per line; end with Ctrl-D")
+                print_note("reading from stdin, one record per line; end with Ctrl-D")
             separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
             reader = _Lines(info, key, separator, kinds, input_format)
             for numbered in _chunks(stream, _longest(info)):
                 _send_lines(batches, reader, numbered)
     offsets = sorted(batches.offsets.items())
     if as_json:
-        say_json({"topic": topic, "sent": batches.sent, "offsets": {str(p): last for p, last in offsets}})
+        print_json({"topic": topic, "sent": batches.sent, "offsets": {str(p): last for p, last in offsets}})
     else:
-        told = ", ".join(f"partition {p} offset {last}" for p, last in offsets)
-        say(f"sent {batches.sent:,} to {topic}" + (f" (up to {told})" if told else ""))
+        last_offsets = ", ".join(f"partition {p} offset {last}" for p, last in offsets)
+        print_line(f"sent {batches.sent:,} to {topic}" + (f" (up to {last_offsets})" if last_offsets else ""))
 
 
 def _check_usage(
@@ -131,12 +131,12 @@ def _check_value(info: TopicInfo, value: bytes | None) -> None:
         raise SerdeError(
             "null-value",
             f"topic {info.name!r} holds events, not rows that could be deleted",
-            "give it a value",
+            "send a value",
         )
 
 
 class _Lines:
-    """Lines of stdin as records."""
+    """Parses lines of stdin as records."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _Lines:
         if self._separator is not None:
             found, separator, line = line.partition(self._separator)
             if not separator:
-                raise ConfigError("no-key", "the key separator is not in it", "write key, separator, value")
+                raise ConfigError("no-key", "the line has no key separator", "write key, separator, value")
             key = from_text(found, self._key_kind)
         return Outgoing(Row(key, from_text(line, self._value_kind), now))
 
@@ -203,12 +203,12 @@ def _chunks(stream: BinaryIO, longest: int) -> Iterator[list[tuple[int, bytes]]]
             raise LogError(
                 "record-too-large",
                 f"line {number} has more than {longest:,} bytes; the lines before it were sent",
-                "one record is one line; raise max.message.bytes of the topic if they are so large",
+                "each line is one record; if records are that large, raise max.message.bytes of the topic",
             )
     if rest:
         yield [(number, rest)]
 
 
 def _longest(info: TopicInfo) -> int:
-    """JSON may need six bytes for one character."""
+    """The longest line that can hold a record: JSON may need six bytes for one character."""
     return 6 * info.setting("max.message.bytes") + 65536

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.options import AsJson, LogUrl
-from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.output import print_json, print_line, print_table
 from tidegate.config.config import Config, load_config
 from tidegate.errors import ConfigError
 
@@ -58,9 +58,9 @@ def serve(
 
     def started(url: str) -> None:
         if json:
-            say_json({"url": url})
+            print_json({"url": url})
         else:
-            say("listening on ", (url, "bold"))
+            print_line("listening on ", (url, "bold"))
 
     run(config, settings, started)
 
@@ -77,9 +77,9 @@ def add(
 
     token = add_token(_file(file), name, Scope.of(scope))
     if json:
-        say_json({"name": name, "scope": scope, "token": token})
+        print_json({"name": name, "scope": scope, "token": token})
     else:
-        say(token)
+        print_line(token)
 
 
 @tokens.command("list")
@@ -89,9 +89,9 @@ def list_tokens(file: File = None, json: AsJson = False) -> None:
 
     entries = Tokens(_file(file)).entries()
     if json:
-        say_json({"tokens": [{"name": entry.name, "scope": entry.scope} for entry in entries]})
+        print_json({"tokens": [{"name": entry.name, "scope": entry.scope} for entry in entries]})
     else:
-        say_table([(entry.name, entry.scope) for entry in entries], ("name", "scope"))
+        print_table([(entry.name, entry.scope) for entry in entries], ("name", "scope"))
 
 
 @tokens.command("remove")
@@ -101,9 +101,9 @@ def remove(name: Name, file: File = None, json: AsJson = False) -> None:
 
     remove_token(_file(file), name)
     if json:
-        say_json({"removed": name})
+        print_json({"removed": name})
     else:
-        say(f"removed {name}")
+        print_line(f"removed {name}")
 
 
 def _file(given: Path | None) -> Path:

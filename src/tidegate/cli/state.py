@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.options import MOST, AsJson, KeyType, ValueType
-from tidegate.cli.output import say, say_error, say_json, say_table
+from tidegate.cli.output import print_error, print_json, print_line, print_table
 from tidegate.cli.state_check import App, Folder, check_stores
 from tidegate.config.config import load_config
 from tidegate.errors import StateError
@@ -36,9 +36,9 @@ def list_stores(of_app: App = None, state_dir: Folder = None, json: AsJson = Fal
     folders, unreadable = _folders(state_dir, of_app)
     rows = [_facts(found, store) for found in folders for store in sorted(found.metadata.stores)]
     if json:
-        say_json({"stores": rows, "unreadable": [error.as_dict() for error in unreadable]})
+        print_json({"stores": rows, "unreadable": [error.as_dict() for error in unreadable]})
     elif not rows:
-        say("no state on this host yet")
+        print_line("no state on this host yet")
     else:
         heading = ("app", "task", "store", "kind", "rows", "changelog offset", "current at")
         cells = [
@@ -53,8 +53,8 @@ def list_stores(of_app: App = None, state_dir: Folder = None, json: AsJson = Fal
             )
             for r in rows
         ]
-        say_table(cells, heading)
-    _end(unreadable, json=json, said=json)
+        print_table(cells, heading)
+    _exit_if_unreadable(unreadable, json=json, reported=json)
 
 
 @app.command("get")
@@ -74,7 +74,7 @@ def get(
         data = from_text(os.fsencode(key), key_type or _plain(found.metadata.stores[store].key))
         rows += _scan(found, store, (data, b""), (data + b"\x00", b""))
     _print_rows(rows, key_type, value_type, json=json)
-    _end(unreadable, json=json)
+    _exit_if_unreadable(unreadable, json=json)
 
 
 @app.command("range")
@@ -98,7 +98,7 @@ def scan(
         upper = None if stop is None else (from_text(os.fsencode(stop), kind), b"")
         rows += _scan(found, store, lower, upper, limit - len(rows))
     _print_rows(rows, key_type, value_type, json=json)
-    _end(unreadable, json=json)
+    _exit_if_unreadable(unreadable, json=json)
 
 
 app.command("check")(check_stores)
@@ -112,7 +112,7 @@ def _folders(state_dir: Path | None, of_app: str | None) -> tuple[list[Found], l
 
 
 def _with_store(folders: list[Found], unreadable: list[StateError], store: str) -> list[Found]:
-    """Raise if the store is unknown; a folder that cannot be read may have it."""
+    """The tasks that have the store. Raises if none has it, unless a folder that cannot be read may."""
     having = [found for found in folders if store in found.metadata.stores]
     if not (having or unreadable):
         known = sorted({name for found in folders for name in found.metadata.stores})
@@ -124,10 +124,10 @@ def _with_store(folders: list[Found], unreadable: list[StateError], store: str) 
     return having
 
 
-def _end(unreadable: list[StateError], *, json: bool, said: bool = False) -> None:
+def _exit_if_unreadable(unreadable: list[StateError], *, json: bool, reported: bool = False) -> None:
     """Report unreadable folders with exit code 1: rows may be missing."""
-    for error in () if said else unreadable:
-        say_error(error, json=json)
+    for error in () if reported else unreadable:
+        print_error(error, json=json)
     if unreadable:
         raise typer.Exit(1)
 
@@ -151,13 +151,13 @@ def _print_rows(
         kinds = key_type or _plain(facts.key), value_type or _plain(facts.value)
         times = _times(facts.kind, row, value)
         if json:
-            said = {"task": str(found.metadata.task), "key": as_json(key, kinds[0]), **times}
-            say_json({**said, "value": as_json(data, kinds[1])})
+            fields = {"task": str(found.metadata.task), "key": as_json(key, kinds[0]), **times}
+            print_json({**fields, "value": as_json(data, kinds[1])})
         else:
             note = "".join(f"  {name} {when(at)}" for name, at in times.items())
-            say((shown(key, kinds[0]), "bold"), "  ", shown(data, kinds[1]), (note, "dim"))
+            print_line((shown(key, kinds[0]), "bold"), "  ", shown(data, kinds[1]), (note, "dim"))
     if not rows and not json:
-        say(("nothing there", "dim"))
+        print_line(("no rows", "dim"))
 
 
 def _times(kind: str, row: bytes, value: bytes) -> dict[str, int]:

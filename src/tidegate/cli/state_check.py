@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tidegate.cli.options import AsJson, LogUrl, opened
-from tidegate.cli.output import say, say_json
+from tidegate.cli.output import print_json, print_line
 from tidegate.clock import SystemClock
 from tidegate.config.config import load_config
 from tidegate.errors import StateError
@@ -25,7 +25,7 @@ Folder = Annotated[
     typer.Option("--state-dir", help="In place of `state_dir` of tidegate.toml.", show_default=False),
 ]
 DIFFERENCES_SHOWN = 10
-ASKED_SECONDS = 30.0
+REBUILD_SECONDS = 30.0
 """How long a running task may take to rebuild its stores."""
 COLOURS = {
     Outcome.REBUILT: "green",
@@ -46,7 +46,7 @@ def check_stores(
     json: AsJson = False,
 ) -> None:
     """Read all state, and compare stores with the fold of their changelogs. Exit code 1 if anything is
-    damaged or differs, with --repair only if it still is."""
+    damaged or differs; with --repair, only if something still is."""
     with opened(log) as (opened_log, _):
         config = load_config()
         reports = survey(opened_log, state_dir or config.folder / config.state_dir, of_app, store)
@@ -54,9 +54,9 @@ def check_stores(
             _check_known(reports, store)
         repaired = _repair(opened_log, reports) if repairing else []
     if json:
-        say_json(_as_json(reports, repaired))
+        print_json(_as_json(reports, repaired))
     else:
-        _say(reports, repaired)
+        _print_reports(reports, repaired)
     left = [result for _, result in repaired if result.outcome in (Outcome.REQUESTED, Outcome.FAILED)]
     remote = [one for report in reports for one in report.problems if not one.on_disk]
     if left or remote or not (repairing or all(report.sound for report in reports)):
@@ -64,7 +64,7 @@ def check_stores(
 
 
 def _repair(log: Log, reports: list[TaskReport]) -> list[tuple[Damaged, Repaired]]:
-    return [(damaged, repair(log, SystemClock(), damaged, ASKED_SECONDS)) for damaged in to_repair(reports)]
+    return [(damaged, repair(log, SystemClock(), damaged, REBUILD_SECONDS)) for damaged in to_repair(reports)]
 
 
 def _check_known(reports: list[TaskReport], store: str) -> None:
@@ -98,28 +98,28 @@ def _as_json(reports: list[TaskReport], repaired: list[tuple[Damaged, Repaired]]
     }
 
 
-def _say(reports: list[TaskReport], repaired: list[tuple[Damaged, Repaired]]) -> None:
+def _print_reports(reports: list[TaskReport], repaired: list[tuple[Damaged, Repaired]]) -> None:
     for report in reports:
         for result in report.checked:
-            _say_checked(result)
+            _print_checked(result)
         for problem in report.problems:
-            _say_problem(report, problem)
+            _print_problem(report, problem)
         if report.skipped:
-            say(f"{report.task}  of app {report.app}  ", (f"skipped: {report.skipped}", "dim"))
+            print_line(f"{report.task}  of app {report.app}  ", (f"skipped: {report.skipped}", "dim"))
     for task, one in repaired:
-        say(f"{task.task}  ", (one.outcome.value, COLOURS[one.outcome]), f"  {one.message}")
+        print_line(f"{task.task}  ", (one.outcome.value, COLOURS[one.outcome]), f"  {one.message}")
     if not reports:
-        say("no state on this host yet")
+        print_line("no state on this host yet")
     elif not repaired and any(report.broken for report in reports):
-        say(("Do: " + REPAIR_HINT, "bold"))
+        print_line(("Do: " + REPAIR_HINT, "bold"))
 
 
-def _say_problem(report: TaskReport, problem: Problem) -> None:
+def _print_problem(report: TaskReport, problem: Problem) -> None:
     if problem.store is None:
-        say(f"{report.task}  of app {report.app}  ", (f"not recognised: {problem.what}", "red"))
+        print_line(f"{report.task}  of app {report.app}  ", (f"not recognised: {problem.what}", "red"))
     else:
         kind = "damaged" if problem.on_disk else "not compared"
-        say(f"{report.task}  {problem.store}  ", (f"{kind}: {problem.what}", "red"))
+        print_line(f"{report.task}  {problem.store}  ", (f"{kind}: {problem.what}", "red"))
 
 
 def _checked(result: Checked) -> dict[str, Any]:
@@ -138,13 +138,13 @@ def _checked(result: Checked) -> dict[str, Any]:
     }
 
 
-def _say_checked(result: Checked) -> None:
+def _print_checked(result: Checked) -> None:
     where = f"{result.task}  {result.store}  {result.rows:,} rows, changelog read to {result.end:,}"
     if not result.differences:
-        say((where, ""), "  ", ("equal", "green"))
+        print_line((where, ""), "  ", ("equal", "green"))
         return
-    say((where, ""), "  ", (f"{len(result.differences):,} keys differ", "red"))
+    print_line((where, ""), "  ", (f"{len(result.differences):,} keys differ", "red"))
     for one in result.differences[:DIFFERENCES_SHOWN]:
         store = "nothing" if one.store is None else shown(one.store)
         changelog = "nothing" if one.changelog is None else shown(one.changelog)
-        say(f"  {shown(one.key)}: store has {store}, changelog has {changelog}")
+        print_line(f"  {shown(one.key)}: store has {store}, changelog has {changelog}")

@@ -1,4 +1,4 @@
-"""`tidegate status`: how the apps on a log are doing. Needs no Spark and loads no code of an app."""
+"""`tidegate status`: the status of the apps on a log. Needs no Spark and loads no code of an app."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.live import Live
 
 from tidegate.cli.apps import unknown_app
 from tidegate.cli.options import AsJson, LogUrl, opened
-from tidegate.cli.output import say, say_json, stdout_console
+from tidegate.cli.output import print_json, print_line, stdout_console
 from tidegate.cli.status_screen import as_group
 from tidegate.clock import SystemClock
 from tidegate.errors import TidegateError
@@ -25,7 +25,7 @@ from tidegate.topology.manifest import Manifest
 
 REFRESH_SECONDS = 1.0
 LISTEN_SECONDS = 2.5
-"""What looks silent may only have another clock: it gets this long to publish something, as slots do each
+"""How long to wait for slots that look silent: the clock of their host may differ, and slots publish each
 second."""
 UNSURE = ("silent", "partial", "restarting")
 
@@ -40,12 +40,12 @@ def status(
     log: LogUrl = None,
     json: AsJson = False,
 ) -> None:
-    """Show how an app is doing: live on a terminal until Ctrl-C, else once."""
+    """Show the status of an app: live on a terminal until Ctrl-C, else once."""
     with opened(log) as (found, _), closing(AppFollowers(found, SystemClock())) as followers:
         reports = AppReports(found, followers)
         if json:
-            answers = _settled(found, reports, app)
-            say_json(answers[0] if app is not None else {"apps": answers})
+            settled = _settled(found, reports, app)
+            print_json(settled[0] if app is not None else {"apps": settled})
         elif once or not sys.stdout.isatty():
             shown = as_group(_settled(found, reports, app), SystemClock().now(), one=app is not None)
             _print(shown)
@@ -54,7 +54,7 @@ def status(
 
 
 def _print(shown: Group) -> None:
-    """Once. Cells are padded, which is of no use in a pipe."""
+    """Print the status once; into a pipe without the padding of cells."""
     console = stdout_console()
     if console.is_terminal:
         console.print(shown)
@@ -62,11 +62,11 @@ def _print(shown: Group) -> None:
     with console.capture() as captured:
         console.print(shown)
     for line in captured.get().splitlines():
-        say(line.rstrip())
+        print_line(line.rstrip())
 
 
 def _follow(log: Log, reports: AppReports, app: str | None) -> None:
-    """Until Ctrl-C. A log that does not answer is waited for."""
+    """Show the status until Ctrl-C, also while the log does not respond."""
     known = _known(log, app)
     with Live(console=stdout_console(), auto_refresh=False) as live:
         while True:
@@ -83,7 +83,7 @@ def _follow(log: Log, reports: AppReports, app: str | None) -> None:
 
 
 def _settled(log: Log, reports: AppReports, app: str | None) -> list[AppReport]:
-    """The reports, once it is clear who is at work."""
+    """The reports, once it is clear which slots are at work."""
     deadline = time.monotonic() + LISTEN_SECONDS
     known = _known(log, app)
     while True:
@@ -94,7 +94,7 @@ def _settled(log: Log, reports: AppReports, app: str | None) -> list[AppReport]:
 
 
 def _unsure(one: AppReport) -> bool:
-    """Whether a slot that seems to be gone published anything lately at all."""
+    """Whether slots that look silent may still be at work."""
     return one.state in UNSURE and one.last_heard is not None
 
 

@@ -1,4 +1,4 @@
-"""The reports of apps for people: one app with its slots, or all apps, a line each."""
+"""Renders the reports on apps for people: one app with its slots, or a line for each app."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ STYLES = {
 }
 REMARKS = {
     "never-started": "no driver has taken it over yet: tidegate run",
-    "restarting": "jobs of slots failed and are started again",
+    "restarting": "jobs of slots failed and are restarted",
     "partial": "some slots do not report: see the state of each",
-    "silent": "it was not stopped in order, and no slot reports: its processes were killed, or are cut off "
-    "from the log. tidegate run goes on where it ended",
-    "failed": "its driver gave up. Mend the cause; tidegate run goes on where it ended",
+    "silent": "it was not stopped, and no slot reports: its processes were killed, or are cut off from the "
+    "log. To continue from the committed positions: tidegate run",
+    "failed": "its driver gave up. Fix the cause; to continue from the committed positions: tidegate run",
 }
 SLOT_HEADING = ("slot", "state", "host", "tasks", "records/s", "lag", "restarts")
 APP_HEADING = ("app", "state", "since", "slots", "tasks", "lag", "restarts", "dead letters", "last failure")
@@ -37,7 +37,7 @@ BAR_WIDTH = 40
 
 
 def as_group(reports: list[AppReport], now: int, *, one: bool) -> Group:
-    """For a terminal. `one` app was named: it is shown with its slots."""
+    """Render reports; with `one`, the only one of them with its slots."""
     if not one:
         return Group(_table(APP_HEADING, (_app_cells(report, now) for report in reports), reports))
     [report] = reports

@@ -8,8 +8,8 @@ import typer
 
 from tidegate.cli.durations import seconds
 from tidegate.cli.options import MOST, AsJson, InternalHeaders, KeyType, LogUrl, ValueType, opened
-from tidegate.cli.output import note, say, say_json
-from tidegate.cli.records import Look, line, record
+from tidegate.cli.output import print_json, print_line, print_note
+from tidegate.cli.records import Display, line, record
 from tidegate.errors import LogError
 from tidegate.log.ensure import check_topic
 from tidegate.log.merged import LocatedRow, ReadRange, follow, read_merged
@@ -35,7 +35,7 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Show new records until Ctrl-C."""
-    look = Look(key_type, value_type, internal_headers)
+    display = Display(key_type, value_type, internal_headers)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)
         chosen = partitions_of(info)
@@ -51,15 +51,15 @@ def tail(
         shown = 0
         if from_start:
             spans = {part: ReadRange(info.starts[part.partition], ends[part]) for part in chosen}
-            for placed in read_merged(opened_log, spans):
-                _show(placed, look, as_json=as_json)
+            for located in read_merged(opened_log, spans):
+                _show(located, display, as_json=as_json)
                 shown += 1
                 if shown == limit:
                     return
         positions = {part: Offset(end) for part, end in ends.items()}
         for live in follow(opened_log, positions, timeout):
             if live is not None:
-                _show(live, look, as_json=as_json)
+                _show(live, display, as_json=as_json)
                 shown += 1
                 if shown == limit:
                     return
@@ -77,20 +77,20 @@ def rows(
     as_json: AsJson = False,
 ) -> None:
     """Show the current rows of a table, by key."""
-    look = Look(key_type, value_type, internal_headers)
+    display = Display(key_type, value_type, internal_headers)
     with opened(log) as (opened_log, _):
         info = opened_log.describe(topic)
         check_topic(info, table=True)
         found = table_rows(opened_log, info)
     listed = sorted(found.items(), key=lambda item: (item[0][1], item[0][0].partition))
     for (part, _), row in listed[:limit]:
-        _show((part, row), look, as_json=as_json)
+        _show((part, row), display, as_json=as_json)
     if limit is not None and len(listed) > limit and not as_json:
-        note(f"{len(listed) - limit:,} more rows")
+        print_note(f"{len(listed) - limit:,} more rows")
 
 
-def _show(placed: LocatedRow, look: Look, *, as_json: bool) -> None:
+def _show(located: LocatedRow, display: Display, *, as_json: bool) -> None:
     if as_json:
-        say_json(record(*placed, look))
+        print_json(record(*located, display))
     else:
-        say(line(*placed, look))
+        print_line(line(*located, display))

@@ -8,7 +8,7 @@ import typer
 
 from tidegate.cli import send, tail
 from tidegate.cli.options import AsJson, LogUrl, opened
-from tidegate.cli.output import say, say_json, say_table
+from tidegate.cli.output import print_json, print_line, print_table
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic, find_topic
 from tidegate.log.protocol import Log
@@ -49,10 +49,10 @@ def create(
             opened_log, name, table=table, partitions=partitions, default=defaults.partitions, config=config
         )
         if as_json:
-            say_json({"created": before is None, **_described(opened_log, info)})
+            print_json({"created": before is None, **_described(opened_log, info)})
         else:
-            verb, count = "created" if before is None else "there is already a", _count(info)
-            say(f"{verb} {_kind(info)} ", (info.name, "bold"), f" with {count}")
+            verb, count = "created" if before is None else "already exists:", _count(info)
+            print_line(f"{verb} {_kind(info)} ", (info.name, "bold"), f" with {count}")
 
 
 @app.command("list")
@@ -61,12 +61,12 @@ def list_topics(log: LogUrl = None, as_json: AsJson = False) -> None:
     with opened(log) as (opened_log, _):
         infos = [opened_log.describe(name) for name in opened_log.names()]
         if as_json:
-            say_json({"topics": [_described(opened_log, info) for info in infos]})
+            print_json({"topics": [_described(opened_log, info) for info in infos]})
         elif not infos:
-            say("no topics yet.  Do: tidegate topics create NAME")
+            print_line("no topics yet.  Do: tidegate topics create NAME")
         else:
             rows = (_row(opened_log, info) for info in infos)
-            say_table(rows, ("topic", "kind", "partitions", "offsets"))
+            print_table(rows, ("topic", "kind", "partitions", "offsets"))
 
 
 @app.command()
@@ -76,9 +76,9 @@ def describe(name: Name, log: LogUrl = None, as_json: AsJson = False) -> None:
         info = opened_log.describe(name)
         found = _described(opened_log, info)
     if as_json:
-        say_json(found)
+        print_json(found)
         return
-    say((info.name, "bold"), f"  {_kind(info)}, {_count(info)}")
+    print_line((info.name, "bold"), f"  {_kind(info)}, {_count(info)}")
     config = [f"{key} = {printable(value)}" for key, value in sorted(info.config.items())]
     about = [
         ("id", info.uid),
@@ -86,9 +86,9 @@ def describe(name: Name, log: LogUrl = None, as_json: AsJson = False) -> None:
         ("config", "\n".join(config) or "-"),
         ("history cut", "yes: some partition does not start at 0" if info.history_cut else "no"),
     ]
-    say_table(about)
+    print_table(about)
     offsets = [(str(p["partition"]), f"{p['start']:,}", f"{p['end']:,}") for p in found["offsets"]]
-    say_table(offsets, ("partition", "start", "end"))
+    print_table(offsets, ("partition", "start", "end"))
 
 
 @app.command()
@@ -98,12 +98,16 @@ def compact(name: Name, log: LogUrl = None, as_json: AsJson = False) -> None:
         check_topic(opened_log.describe(name), table=True)
         run = getattr(opened_log, "compact", None)
         if run is None:
-            raise LogError("not-supported", "a broker decides itself when to compact", "wait for it")
+            raise LogError(
+                "not-supported",
+                "a Kafka broker decides itself when it compacts a topic",
+                "wait until it does",
+            )
         run(name)
     if as_json:
-        say_json({"topic": name, "compacted": True})
+        print_json({"topic": name, "compacted": True})
     else:
-        say("compacted ", (name, "bold"))
+        print_line("compacted ", (name, "bold"))
 
 
 def _described(log: Log, info: TopicInfo) -> dict[str, Any]:
@@ -150,12 +154,12 @@ def _pairs(settings: list[str]) -> dict[str, str]:
     return config
 
 
-def _check_same_config(info: TopicInfo, asked: dict[str, str]) -> None:
-    other = {key: value for key, value in asked.items() if info.config.get(key) != value}
+def _check_same_config(info: TopicInfo, requested: dict[str, str]) -> None:
+    other = {key: value for key, value in requested.items() if info.config.get(key) != value}
     if other:
-        told = ", ".join(f"{key} = {info.config.get(key, 'its default')}" for key in sorted(other))
+        existing = ", ".join(f"{key} = {info.config.get(key, 'its default')}" for key in sorted(other))
         raise LogError(
             "other-config",
-            f"topic {info.name!r} exists with {told}",
-            "leave --config out, or use another name; the config of a topic is settled when it is created",
+            f"topic {info.name!r} exists with {existing}",
+            "leave --config out, or use another name: the config of an existing topic cannot be changed here",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tidegate.cli.output import note
+from tidegate.cli.output import print_note
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def _working(what: str) -> Iterator[None]:
     """Show that something takes a while: the seconds on a terminal, else a line."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        note(f"{what} ...")
+        print_note(f"{what} ...")
         yield
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

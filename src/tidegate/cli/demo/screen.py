@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli.demo.watch import Customer, Snapshot
-from tidegate.cli.output import say, say_json
+from tidegate.cli.output import print_json, print_line
 from tidegate.text.render import printable
 
 LINE_SECONDS = 2.0
@@ -58,18 +58,18 @@ class Screen:
         follow at once."""
         self._line_at = 0.0
         if self._json:
-            say_json({"event": event, **facts})
+            print_json({"event": event, **facts})
         elif self._live and text:
             self._console.print(Text(printable(text)), soft_wrap=True)
         elif text:
-            say(printable(text))
+            print_line(printable(text))
 
     def command(self, text: str) -> None:
         """One that people may try. On a terminal they stay in sight, below the numbers."""
         if self._live:
             self._commands.append(text)
         elif not self._json:
-            say(f"  $ {printable(text)}")
+            print_line(f"  $ {printable(text)}")
 
     def show(self, now: Snapshot) -> None:
         """The numbers."""
