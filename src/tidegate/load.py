@@ -12,7 +12,7 @@ from tidegate.app import App
 from tidegate.config.importing import importing
 from tidegate.errors import ConfigError
 from tidegate.settings import Settings
-from tidegate.text.user_place import user_place
+from tidegate.text.user_code_location import user_code_location
 
 
 def load_app(name: str, settings: Mapping[str, Any] | None = None) -> App:
@@ -22,7 +22,9 @@ def load_app(name: str, settings: Mapping[str, Any] | None = None) -> App:
     """
     module_name, found, attribute = name.partition(":")
     if not found or not module_name or not attribute:
-        raise ConfigError("no-such-app", f"{name!r} names no app", "write module:name, such as orders:app")
+        raise ConfigError(
+            "no-such-app", f"{name!r} is not the name of an app", "write module:name, such as orders:app"
+        )
     module = _imported(module_name)
     try:
         target = getattr(module, attribute)
@@ -49,11 +51,11 @@ def _imported(name: str) -> Any:
             "start tidegate where it can be imported, or install it",
         ) from error
     except Exception as error:
-        place = user_place(error)
+        location = user_code_location(error)
         raise ConfigError(
             "broken-app",
             f"module {name!r} cannot be imported: {type(error).__name__}: {error}"
-            + (f" at {place}" if place else ""),
+            + (f" at {location}" if location else ""),
             "fix the error; python -c 'import ...' raises the same",
         ) from error
 
@@ -70,10 +72,10 @@ def _called(name: str, target: Any, settings: Mapping[str, Any]) -> Any:
     kind = hints.get(parameters[0].name)
     if not isinstance(kind, type) or not issubclass(kind, Settings):
         raise _not_an_app(name, f"takes {parameters[0].name!r}, which is not a Settings class")
-    given = kind.of(settings)
-    app = target(given)
+    values = kind.of(settings)
+    app = target(values)
     if isinstance(app, App):
-        app.attach(given)
+        app.attach(values)
     return app
 
 

@@ -19,7 +19,7 @@ def test_every_policy_is_in_the_first_table_and_no_other() -> None:
 
 
 def test_every_header_of_a_dead_letter_is_in_the_table_and_no_other() -> None:
-    headers = {on_error.CODE, on_error.MESSAGE, on_error.POSITION, on_error.PLACE}
+    headers = {on_error.CODE, on_error.MESSAGE, on_error.POSITION, on_error.CODE_LOCATION}
     headers.add(on_error.INTERNAL_POSITION)
     found = {name for row in rows(CHAPTERS["What a dead letter holds"]) for name in names(row[0])}
     assert found == headers

@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 from tidegate.gate.decide import (
+    Decision,
     Event,
     Known,
-    Outcome,
     StatusRequested,
     Tick,
     Triggered,
@@ -58,7 +58,7 @@ def test_a_key_is_held_by_its_own_pause_or_by_everyone_s_unless_it_was_freed_lat
         assert is_held(Known(own, gate_wide), NOW) == expected
         for buffered in (False, True):
             found = decide(Known(own, gate_wide, buffered), Event(), NOW)
-            assert found is (Outcome.WAITS if expected or buffered else Outcome.PASSES)
+            assert found is (Decision.WAITS if expected or buffered else Decision.PASSES)
 
 
 @pytest.mark.parametrize("own", STATUSES)
@@ -66,7 +66,7 @@ def test_a_wish_counts_if_it_is_newer(own: InForce | None) -> None:
     for state, epoch in product(STATES, EPOCHS):
         found = decide(Known(own), StatusRequested(RequestedStatus(state, "bob", "now", 7), epoch), NOW)
         if own is not None and own.epoch >= epoch:
-            assert found is Outcome.STALE
+            assert found is Decision.STALE
         else:
             earlier = () if own is None else (*own.earlier, own.epoch)
             assert found == InForce(state, epoch, NOW, "bob", "now", 7, "status", earlier)
@@ -77,25 +77,25 @@ def test_a_trigger_ends_the_pause_of_its_epoch_and_no_other(own: InForce | None)
     for epoch, read, more in product(EPOCHS, range(5), range(3)):
         found = decide(Known(own), Triggered(Trigger(epoch, "bob", "now"), read, read + more), NOW)
         if epoch >= read + more:
-            assert found is Outcome.BAD, "there is no such status"
+            assert found is Decision.BAD, "there is no such status"
         elif epoch >= read:
-            assert found is Outcome.NOT_YET
+            assert found is Decision.NOT_YET
         elif own is None or epoch not in (own.epoch, *own.earlier):
-            assert found is Outcome.BAD, "the status of that offset was another key's"
+            assert found is Decision.BAD, "the status of that offset was another key's"
         elif own.epoch == epoch and own.state == "PAUSED":
             assert found == InForce("ACTIVE", epoch, NOW, "bob", "now", None, "trigger", own.earlier)
         else:
-            assert found is Outcome.STALE
+            assert found is Decision.STALE
 
 
 @pytest.mark.parametrize("own", STATUSES)
 def test_time_ends_a_pause_once(own: InForce | None) -> None:
     found = decide(Known(own), Tick(), NOW)
     if own is None or not is_over(own, NOW):
-        assert found is Outcome.NOTHING
+        assert found is Decision.NOTHING
         return
     assert own.state == "PAUSED"
     assert not lasts(own)
     assert found == InForce("ACTIVE", own.epoch, NOW, own.actor, own.reason, None, "expiry", own.earlier)
     assert isinstance(found, InForce)
-    assert decide(Known(found), Tick(), NOW + 1000) is Outcome.NOTHING
+    assert decide(Known(found), Tick(), NOW + 1000) is Decision.NOTHING

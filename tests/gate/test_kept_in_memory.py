@@ -74,7 +74,7 @@ def test_the_end_of_a_pause_whose_replacement_is_taken_back_is_kept(monkeypatch:
             found.begin_record()
             found._apply(key, InForce("PAUSED", 7, now, expires_at=now + 9000))
             assert sorted(set(found._ends)) != before
-            found.take_back()
+            found.roll_back()
             assert set(before) <= set(found._ends)
 
 
@@ -83,4 +83,4 @@ def test_timers_that_were_cancelled_are_not_kept() -> None:
     for _ in range(50):
         timers.schedule(10, lambda _: None, "stream").cancel()
         timers.due(0, 0)
-    assert (timers._since, timers._stream) == ([], [])
+    assert (timers._scheduled_by_record, timers._stream) == ([], [])

@@ -11,7 +11,7 @@ from tests.gate.app import EVENTS, gated
 from tests.gate.many import many_statuses
 
 from tidegate.gate.buffer import SPARE, Buffer
-from tidegate.gate.formats import TOTALS, Buffered, Totals
+from tidegate.gate.formats import TOTALS, Buffered, GateTotals
 from tidegate.gate.query import GateQuery
 from tidegate.log.records import Row, to_batch
 from tidegate.testing import Driver
@@ -20,13 +20,15 @@ from tidegate.types import TopicPartition
 KEYS = [f"key-{number}" for number in range(12)]
 
 
-def counted(gate: GateQuery) -> Totals:
+def counted(gate: GateQuery) -> GateTotals:
     """The same, key by key."""
-    totals = Totals(gate_wide=any(status.state == "PAUSED" for status in gate.gate_wide().values()))
+    totals = GateTotals(gate_wide=any(status.state == "PAUSED" for status in gate.gate_wide().values()))
     for one in gate.states():
         paused = int(one.status is not None and one.status.state == "PAUSED")
         held = one.buffered
-        totals += Totals(paused) if held is None else Totals(paused, 1, held.count, held.bytes, held.since)
+        totals += (
+            GateTotals(paused) if held is None else GateTotals(paused, 1, held.count, held.bytes, held.since)
+        )
     return totals
 
 
@@ -63,13 +65,13 @@ def test_totals_are_what_a_look_at_all_keys_gives(seed: int) -> None:
         for key in (*KEYS, "ada"):
             gate.resume(key)
         driver.run()
-        assert gate._gate.totals() == Totals()
+        assert gate._gate.totals() == GateTotals()
 
 
 def test_a_gate_that_was_never_used_and_rows_without_totals_are_counted_too() -> None:
     with Driver(gated(), partitions=2) as driver:
         gate = driver.gate("door")
-        assert gate._gate.totals() == Totals()
+        assert gate._gate.totals() == GateTotals()
         gate.pause("ada")
         driver.send(EVENTS, "ada", 1, 2)
         driver.run()

@@ -21,7 +21,7 @@ from tidegate.log.protocol import Fetched, Writer
 from tidegate.log.records import to_batch
 from tidegate.log.sqlite import writer as sqlite_writer
 from tidegate.runtime.driver import takeover
-from tidegate.runtime.output.outputs import Outputs
+from tidegate.runtime.output.outputs import TaskOutputs
 from tidegate.runtime.slot import commit as commit_module
 from tidegate.runtime.slot.commit import Committable
 from tidegate.runtime.task.task import StreamTask
@@ -117,7 +117,7 @@ def outputs_sent_twice(patch: Patch) -> None:
     right = StreamTask.committed
 
     def wrong(self: StreamTask, position: Position) -> None:
-        kept, self._sender.outputs = self._sender.outputs, Outputs(self.partition)
+        kept, self._sender.outputs = self._sender.outputs, TaskOutputs(self.partition)
         right(self, position)
         self._sender.outputs = kept
 
@@ -236,8 +236,8 @@ def folder_lock_ignored(patch: Patch) -> None:
 
 
 def failed_records_stay(patch: Patch) -> None:
-    patch.setattr(CachedStore, "take_back", CachedStore.end_record)
-    patch.setattr(LruStore, "take_back", CachedStore.end_record)
+    patch.setattr(CachedStore, "roll_back", CachedStore.end_record)
+    patch.setattr(LruStore, "roll_back", CachedStore.end_record)
 
 
 def commit_on_disk_at_a_drop(patch: Patch) -> None:
@@ -281,10 +281,10 @@ def evictions_not_logged(patch: Patch) -> None:
 
 def failed_records_count_as_use(patch: Patch) -> None:
     def wrong(self: LruStore) -> None:
-        CachedStore.take_back(self)
+        CachedStore.roll_back(self)
         self._used = None
 
-    patch.setattr(LruStore, "take_back", wrong)
+    patch.setattr(LruStore, "roll_back", wrong)
 
 
 def evictions_by_the_first_write(patch: Patch) -> None:

@@ -36,7 +36,7 @@ def positions_beyond_what_waits_in_memory(patch: Patch) -> None:
             self.next[partition] = max(taken, merge.read_to(partition))
         return self.next
 
-    patch.setattr(SourcePositions, "stepped_over", wrong)
+    patch.setattr(SourcePositions, "next_offsets", wrong)
 
 
 def stream_time_not_restored(patch: Patch) -> None:
@@ -44,7 +44,7 @@ def stream_time_not_restored(patch: Patch) -> None:
 
 
 def outputs_of_failed_records_stay(patch: Patch) -> None:
-    patch.setattr(Sender, "take_back", lambda _: None)
+    patch.setattr(Sender, "roll_back", lambda _: None)
 
 
 def reader_begins_one_too_late(patch: Patch) -> None:
@@ -52,7 +52,7 @@ def reader_begins_one_too_late(patch: Patch) -> None:
 
     def wrong(self: Merge, partition: TopicPartition) -> int:
         found = right(self, partition)
-        return found + 1 if found and not self.waiting(partition) else found
+        return found + 1 if found and not self.buffered_in(partition) else found
 
     patch.setattr(Slot, "_open_reader", _with(Merge, "read_to", wrong, Slot._open_reader))
 

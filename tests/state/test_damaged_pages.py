@@ -16,7 +16,7 @@ from tests.state.test_bad_state import COUNTS, data_file, filled, reopen
 
 from tidegate import stores
 from tidegate.errors import StateError
-from tidegate.runtime.output.on_error import by_the_record
+from tidegate.runtime.output.on_error import caused_by_record
 from tidegate.state.environment import DAMAGED, ReadOnlyEnvironment, mark_damaged
 from tidegate.state.folders import take_unheld
 from tidegate.state.formats import window_suffix
@@ -81,7 +81,7 @@ def test_a_page_that_cannot_be_read_is_no_records_fault(call: str) -> None:
         with pytest.raises(StateError) as error:
             calls[call]()
         assert error.value.code == "corrupt-state"
-        assert not by_the_record(error.value)
+        assert not caused_by_record(error.value)
         assert (folder / DAMAGED).exists(), "over a crash too"
         bench.state.drop()
         assert reopen(bench).discarded == ["a damaged row was found in it"]

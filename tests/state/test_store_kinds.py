@@ -286,7 +286,7 @@ def test_a_failed_record_leaves_no_trace_in_any_kind_of_store() -> None:
             bench.store.put("a", 100)
             bench.store.delete("b")
             bench.store.put("c", 3)
-            bench.state.take_back()
+            bench.state.roll_back()
             assert dict(bench.store.all()) == {"a": 10, "b": 2}
             bench.state.begin_record()
             bench.store.put("b", 20)

@@ -28,7 +28,7 @@ class HeldView:
         headers = [pair for pair in event.headers if not is_internal_header(pair[0])]
         return {
             "sequence": number,
-            "from": event.place,
+            "from": event.origin,
             "timestamp": event.timestamp,
             "value": as_json(event.value, self._kind(event)),
             "headers": [[name, as_json(value)] for name, value in headers],
@@ -39,7 +39,7 @@ class HeldView:
         """The event as cells of a table."""
         value = event.value
         text = "(tombstone)" if value is None else shown(value, self._kind(event), self._longest)
-        return f"{number}", event.place, when(event.timestamp), f"{event.size:,}", text
+        return f"{number}", event.origin, when(event.timestamp), f"{event.size:,}", text
 
     def _kind(self, event: Held) -> ValueKind | None:
         if self._named is not None or self._declared is None or event.value is None:

@@ -1,4 +1,4 @@
-"""Whole batches through a gate: what nobody holds passes as it was read, the rest one by one."""
+"""Pass whole batches through a gate: events of keys that are not held pass unchanged, the rest one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.types import TopicPartition
 
 
 class GateBatches:
-    """For a task whose only source feeds nothing but one gate."""
+    """The whole-batch path of a task whose only source feeds nothing but one gate."""
 
     def __init__(self, gate: TaskGate, host: GateHost, open_batch: OpenBatch) -> None:
         self._gate = gate
@@ -22,8 +22,8 @@ class GateBatches:
         self._open_batch = open_batch
 
     def run(self, partition: TopicPartition, batch: pa.RecordBatch, before: int, now: int) -> tuple[int, int]:
-        """All records through the gate. The stream time of the source partition, `before` until now, and the
-        timestamp of the last record."""
+        """Pass all records through the gate. Returns the new stream time of the source partition (`before` is
+        the old one) and the timestamp of the last record."""
         numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
         keys = numbered.dictionary.to_pylist()
         passing = self._open_batch(partition, batch, before)
@@ -37,7 +37,7 @@ class GateBatches:
         return passing.stream_times[-1].as_py(), batch.column(1)[-1].as_py()
 
     def _held(self, keys: list[bytes | None], numbers: pa.Array[Any]) -> pa.Array[Any] | None:
-        """Which records may have to wait; None if none has."""
+        """Return which records may have to be held; None if none."""
         blocked = [self._gate.step.blocks(key) for key in keys]
         return pa.array(blocked, pa.bool_()).take(numbers) if any(blocked) else None
 

@@ -1,4 +1,4 @@
-"""The events that wait, on disk: one row for each, and one row for each key that says how many."""
+"""The held events on disk: one row per event, and one row per key with their number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SPARE = 1000
 
 
 def stores_of(gate: str) -> tuple[StoreBuilder[Any], StoreBuilder[Any], StoreBuilder[Any]]:
-    """What a gate owns: what is in force, what is held, and how much of it. An upgrade keeps them."""
+    """Return the stores of a gate: the statuses in force, the held events, and the index of them. An upgrade
+    keeps them."""
     return (
         key_value(f"{gate}-status", MsgPack[InForce](), key=PLAIN[bytes]).carried(),
         key_value(f"{gate}-held", MsgPack[Held](), key=tuple[bytes, int]).carried(),
@@ -32,7 +33,8 @@ def stores_of(gate: str) -> tuple[StoreBuilder[Any], StoreBuilder[Any], StoreBui
 
 
 class Buffer:
-    """Of one task. Which keys have something is in memory, read from the index without the events."""
+    """The held events of one task. Which keys have any is kept in memory, read from the index without the
+    events."""
 
     def __init__(self, rows: Rows, index: Index, damaged: Callable[[], None]) -> None:
         """`damaged` marks the task's folder: it is rebuilt from the changelogs when the task is opened."""
@@ -50,7 +52,7 @@ class Buffer:
 
     @property
     def oldest(self) -> int | None:
-        """When the oldest event came."""
+        """When the oldest event was held."""
         while self._times:
             since, key = self._times[0]
             held = self.keys.get(key)
@@ -73,7 +75,7 @@ class Buffer:
         self.reset(key, after)
 
     def reset(self, key: bytes, to: Buffered | None) -> None:
-        """What is remembered of a key; the stores are changed, or take back their changes, on their own."""
+        """Set what is kept in memory for a key; the stores change, or roll back, on their own."""
         before = self.keys.pop(key, NOTHING)
         after = NOTHING if to is None else to
         self.count += after.count - before.count
@@ -86,8 +88,9 @@ class Buffer:
             self._times = self._in_heap()
 
     def take(self, key: bytes, limit: int) -> Iterator[Held]:
-        """The oldest events of a key, in order; each is gone once the next is asked for. StateError
-        `corrupt-state` where the index counts an event that is not there: nothing may be committed then."""
+        """Yield the oldest events of a key, in order; each is deleted when the next is requested. Raises
+        StateError `corrupt-state` if the index counts an event that does not exist: nothing may be committed
+        then."""
         held = self.keys.get(key)
         event = None if held is None else self._row(key, held)
         for _ in range(limit):
@@ -98,7 +101,7 @@ class Buffer:
             held, event = self._without_first(key, held, event)
 
     def _without_first(self, key: bytes, held: Buffered, gone: Held) -> tuple[Buffered | None, Held | None]:
-        """What is left, and the oldest event of it: its time is that of the oldest one now."""
+        """Return the remaining entry of the index and its oldest event, whose time is now the oldest."""
         if held.count == 1:
             self._index.delete(key)
             self.reset(key, None)
@@ -112,8 +115,8 @@ class Buffer:
         return left, oldest
 
     def _in_heap(self) -> list[tuple[int, bytes]]:
-        """When the oldest event of each key came. Times that a key does not have any more are passed over
-        when they come up, and left out when there are too many of them."""
+        """Return a heap of the time of each key's oldest event. Outdated times are skipped when they come up,
+        and removed when there are too many."""
         times = [(held.since, key) for key, held in self.keys.items()]
         heapq.heapify(times)
         return times

@@ -22,13 +22,13 @@ LONGEST_KEY = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Commanded:
-    """A requested status that is in the log: its epoch in each partition that it was written to."""
+    """A requested status that is written to the log: its epoch in each partition."""
 
     epochs: Mapping[int, int]
 
     @property
     def epoch(self) -> int:
-        """Of a single key."""
+        """The epoch of a status of a single key."""
         [epoch] = self.epochs.values()
         return epoch
 
@@ -44,28 +44,28 @@ class Commander:
     def pause(
         self, key: bytes, *, actor: str = "", reason: str = "", expires_at: int | None = None
     ) -> Commanded:
-        """Events of this key wait from now on."""
+        """Pause a key: its events are held from now on."""
         return self._write(key, self._pausing(actor, reason, expires_at))
 
     def resume(self, key: bytes, *, actor: str = "", reason: str = "") -> Commanded:
-        """What waits for this key goes out first, then what comes."""
+        """Resume a key: held events go out first, then new ones."""
         return self._write(key, RequestedStatus("ACTIVE", actor, reason))
 
     def pause_all(self, *, actor: str = "", reason: str = "", expires_at: int | None = None) -> Commanded:
-        """Events of all keys wait, but for those that are resumed on their own after this."""
+        """Pause all keys, except those that are resumed individually after this."""
         return self._write_everywhere(self._pausing(actor, reason, expires_at))
 
     def resume_all(self, *, actor: str = "", reason: str = "") -> Commanded:
-        """End the gate-wide pause; a key that was paused on its own stays paused."""
+        """End the gate-wide pause; keys that were paused individually stay paused."""
         return self._write_everywhere(RequestedStatus("ACTIVE", actor, reason))
 
     def partition_of(self, key: bytes) -> int:
-        """The partition of the key's events and statuses."""
+        """Return the partition of the key's events and statuses."""
         return partition_for(key, self._gate.partitions)
 
     def _pausing(self, actor: str, reason: str, expires_at: int | None) -> RequestedStatus:
         if expires_at is not None and expires_at <= self._clock.now():
-            raise ConfigError("bad-expiry", "the pause would be over already", "give a time to come")
+            raise ConfigError("bad-expiry", "the pause would be over already", "use a time in the future")
         if expires_at is not None and expires_at > LATEST_TIMESTAMP:
             raise ConfigError(
                 "bad-expiry",
@@ -90,13 +90,14 @@ class Commander:
     def _append(self, number: int, key: bytes, status: RequestedStatus) -> int:
         if len(status.actor) > LONGEST_TEXT or len(status.reason) > LONGEST_TEXT:
             raise ConfigError(
-                "too-long", "the actor or the reason is too long", f"use {LONGEST_TEXT} letters"
+                "too-long", "the actor or the reason is too long", f"use at most {LONGEST_TEXT} characters"
             )
         row = Row(key, msgspec.json.encode(status), self._clock.now())
         return int(self._log.append(TopicPartition(self._gate.status, number), to_batch([row])))
 
 
 def check_key(key: bytes) -> None:
-    """A key that can be paused on its own. ConfigError `bad-key`: the empty one, and those above 1 MiB."""
+    """Raise ConfigError `bad-key` if a key cannot be paused individually: the empty key, and keys above 1
+    MiB."""
     if not key or len(key) > LONGEST_KEY:
-        raise ConfigError("bad-key", f"a key of {len(key)} bytes", f"give 1 to {LONGEST_KEY} bytes")
+        raise ConfigError("bad-key", f"a key of {len(key)} bytes", f"use 1 to {LONGEST_KEY} bytes")

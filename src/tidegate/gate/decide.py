@@ -1,22 +1,22 @@
-"""What a gate does, as one pure function: what is known of a key, and what comes, to what happens.
+"""The decisions of a gate, as one pure function of the known state of a key and an input.
 
-| comes                  | known                                        | happens                    |
+| input                  | known state                                  | result                     |
 |------------------------|----------------------------------------------|----------------------------|
-| an event               | the key is held, or something waits for it   | it waits, too              |
-|                        | else                                         | it passes                  |
+| an event               | the key is held, or has held events          | held                       |
+|                        | else                                         | passes                     |
 | a status at an epoch   | an epoch at least as new                     | ignored, and counted       |
 |                        | else                                         | in force                   |
 | a trigger for an epoch | the status partition was not read that far   | waits; beyond its end: bad |
 |                        | that very epoch, paused                      | in force: ACTIVE           |
 |                        | that very epoch, active; or an earlier one   | ignored, and counted       |
 |                        | it was never one of this key                 | bad                        |
-| the time               | a pause whose time is over                   | in force: ACTIVE           |
+| the time               | a pause that has expired                     | in force: ACTIVE           |
 
-Of each key the last 64 epochs are remembered; what is older than all of these counts as an earlier one.
+The last 64 epochs of each key are remembered; what is older than all of these counts as an earlier one.
 
 A key is held while its own status is PAUSED, or while the gate is paused, unless its own ACTIVE is newer than
-that. Only a status exempts a key from a gate-wide pause: a trigger and an expiry end the key's own pause and
-no other. A gate-wide resume ends the gate-wide pause only: a key that was paused on its own stays paused.
+that. Only a status exempts a key from a gate-wide pause: a trigger and an expiry end the key's own pause
+only. A gate-wide resume ends the gate-wide pause only: a key that was paused individually stays paused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from enum import Enum
 from tidegate.gate.formats import InForce, RequestedStatus, Trigger
 
 REMEMBERED = 64
-"""Epochs of a key, before the one in force."""
+"""How many epochs of a key are remembered, besides the one in force."""
 
 
-class Outcome(Enum):
-    """What happens where nothing comes into force."""
+class Decision(Enum):
+    """The result of a decision that changes no status."""
 
     PASSES = "passes"
     WAITS = "waits"
@@ -43,11 +43,11 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Of one key."""
+    """The known state of one key."""
 
     own: InForce | None = None
     gate_wide: InForce | None = None
-    """The gate-wide status; None when the decision is about that itself."""
+    """The gate-wide status; None if the decision is about the gate-wide status itself."""
     buffered: bool = False
 
 
@@ -66,7 +66,7 @@ class StatusRequested:
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """A record of the trigger topic; the status partition was read up to `read`, and ends at `end`."""
+    """A record of the trigger topic. The status partition was read up to `read`, and ends at `end`."""
 
     trigger: Trigger
     read: int
@@ -75,18 +75,18 @@ class Triggered:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """Time has passed: a pause may have expired."""
 
 
-def decide(known: Known, comes: Event | StatusRequested | Triggered | Tick, now: int) -> Outcome | InForce:
-    """What happens."""
+def decide(known: Known, given: Event | StatusRequested | Triggered | Tick, now: int) -> Decision | InForce:
+    """Return the decision, or the status that comes into force."""
     own = known.own
-    match comes:
+    match given:
         case Event():
-            return Outcome.WAITS if known.buffered or is_held(known, now) else Outcome.PASSES
+            return Decision.WAITS if known.buffered or is_held(known, now) else Decision.PASSES
         case StatusRequested(requested, epoch):
             if own is not None and own.epoch >= epoch:
-                return Outcome.STALE
+                return Decision.STALE
             earlier = () if own is None else (*own.earlier, own.epoch)[-REMEMBERED:]
             return InForce(
                 requested.state,
@@ -99,33 +99,33 @@ def decide(known: Known, comes: Event | StatusRequested | Triggered | Tick, now:
                 earlier,
             )
         case Triggered():
-            return _triggered(own, comes, now)
+            return _triggered(own, given, now)
         case Tick():
             if own is None or not is_over(own, now):
-                return Outcome.NOTHING
+                return Decision.NOTHING
             return InForce("ACTIVE", own.epoch, now, own.actor, own.reason, None, "expiry", own.earlier)
 
 
-def _triggered(own: InForce | None, comes: Triggered, now: int) -> Outcome | InForce:
-    trigger = comes.trigger
-    if trigger.epoch >= comes.read:
-        return Outcome.NOT_YET if trigger.epoch < comes.end else Outcome.BAD
+def _triggered(own: InForce | None, given: Triggered, now: int) -> Decision | InForce:
+    trigger = given.trigger
+    if trigger.epoch >= given.read:
+        return Decision.NOT_YET if trigger.epoch < given.end else Decision.BAD
     if own is None or not _was_applied(own, trigger.epoch):
-        return Outcome.BAD
+        return Decision.BAD
     if own.epoch > trigger.epoch or own.state == "ACTIVE":
-        return Outcome.STALE
+        return Decision.STALE
     return InForce("ACTIVE", own.epoch, now, trigger.actor, trigger.reason, None, "trigger", own.earlier)
 
 
 def _was_applied(own: InForce, epoch: int) -> bool:
-    """Whether it is, or was, the epoch of a status of this key, as far as is remembered."""
+    """Return whether a status of this key has, or had, this epoch, as far as epochs are remembered."""
     if epoch == own.epoch or epoch in own.earlier:
         return True
     return len(own.earlier) == REMEMBERED and epoch < own.earlier[0]
 
 
 def is_held(known: Known, now: int) -> bool:
-    """Whether events of the key wait."""
+    """Return whether events of the key are held."""
     own, gate_wide = known.own, known.gate_wide
     if own is not None and own.state == "PAUSED" and not is_over(own, now):
         return True
@@ -137,5 +137,5 @@ def is_held(known: Known, now: int) -> bool:
 
 
 def is_over(status: InForce, now: int) -> bool:
-    """Whether a pause has ended by itself."""
+    """Return whether a pause has expired."""
     return status.state == "PAUSED" and status.expires_at is not None and status.expires_at <= now

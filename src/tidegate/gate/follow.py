@@ -1,11 +1,11 @@
-"""Commands come before records: in each gate first the requested statuses, then the triggers."""
+"""Apply commands before records: in each gate first the requested statuses, then the triggers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
 from tidegate.errors import TidegateError
-from tidegate.gate.host import Commands, GateHost, RecordScope
+from tidegate.gate.host import CommandBuffer, GateHost, RecordScope
 from tidegate.gate.step import GateStep
 from tidegate.gate.task_gates import TaskGate, TaskGates
 from tidegate.log.records import RawRecord
@@ -23,10 +23,10 @@ class CommandFollower:
         gates: TaskGates,
         host: GateHost,
         scope: RecordScope,
-        commands: Commands,
+        commands: CommandBuffer,
         ends: Ends,
     ) -> None:
-        """`ends` requests from the log how far partitions go, with what is not committed yet."""
+        """`ends` returns the ends of partitions in the log, uncommitted records included."""
         self._gates = gates
         self._host = host
         self._scope = scope
@@ -34,47 +34,47 @@ class CommandFollower:
         self._ends = ends
 
     def follow(self) -> None:
-        """Take all commands that can be taken."""
+        """Apply all commands that can be applied."""
         commands = self._commands
         for gate in self._gates.all:
             while (raw := commands.command(gate.status)) is not None:
-                self._try(raw, _wish(gate.step, raw))
+                self._try(raw, _status_command(gate.step, raw))
                 commands.take_command(gate.status)
             while (raw := commands.command(gate.trigger)) is not None:
                 read = commands.read_to(gate.status)
-                if not self._try(raw, _trigger(gate, raw, read, self._ends)):
+                if not self._try(raw, _trigger_command(gate, raw, read, self._ends)):
                     break
                 commands.take_command(gate.trigger)
 
-    def _try(self, raw: RawRecord, follow: Callable[[], bool]) -> bool:
-        """Follow a command with all its effects or none; False if it has to wait. One that cannot be used
-        changes nothing and is a dead letter, whatever the policy of events is."""
+    def _try(self, raw: RawRecord, apply: Callable[[], bool]) -> bool:
+        """Apply a command with all its effects or none. Returns False if it has to wait. An invalid command
+        changes nothing and becomes a dead letter, whatever the policy for events."""
         host, scope = self._host, self._scope
         host.begin(raw)
         scope.begin()
         try:
-            followed = follow()
+            applied = apply()
         except TidegateError as error:
             if error.code not in _BAD:
                 raise
-            scope.take_back()
+            scope.roll_back()
             self._gates.count_refused(raw)
             host.refuse(raw, error)
         else:
             scope.keep()
-            if not followed:
+            if not applied:
                 return False
         scope.passed(raw)
         return True
 
 
-def _wish(step: GateStep, raw: RawRecord) -> Callable[[], bool]:
-    def follow() -> bool:
+def _status_command(step: GateStep, raw: RawRecord) -> Callable[[], bool]:
+    def apply() -> bool:
         step.apply_status(raw)
         return True
 
-    return follow
+    return apply
 
 
-def _trigger(gate: TaskGate, raw: RawRecord, read: int, ends: Ends) -> Callable[[], bool]:
+def _trigger_command(gate: TaskGate, raw: RawRecord, read: int, ends: Ends) -> Callable[[], bool]:
     return lambda: gate.step.trigger(raw, read, lambda: ends([gate.status])[gate.status])

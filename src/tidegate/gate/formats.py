@@ -1,4 +1,5 @@
-"""The records of a gate: requested statuses and triggers by others, rows and audit records by itself.
+"""The records of a gate: requested statuses and triggers, which others write, and its own rows and audit
+records.
 
 Statuses, triggers and audit records are JSON, so that other services can write and read them; docs/gates.md
 has their formats. An unknown `version` is refused.
@@ -15,7 +16,8 @@ from tidegate.log.topic import LATEST_TIMESTAMP
 
 VERSION: Final = 1
 GATE_WIDE = b"\x00tidegate.everyone"
-"""The key under which a whole gate is paused, with one record in each partition of the status topic."""
+"""The key of gate-wide statuses, with one record in each partition of the status topic. The name is part of
+the format."""
 TOTALS = b""
 """The key under which the status store keeps the totals of its partition: no command can have it."""
 LONGEST_RECORD = 64 << 10
@@ -28,13 +30,13 @@ Epoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class RequestedStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A record of the status topic: how a key should be. Its offset is its epoch."""
+    """A record of the status topic: the requested status of a key. Its offset is its epoch."""
 
     state: State
     actor: str = ""
     reason: str = ""
     expires_at: Millis | None = None
-    """Milliseconds since 1970, of a pause that ends by itself."""
+    """When the pause expires, in milliseconds since 1970."""
     version: int = VERSION
 
 
@@ -47,23 +49,23 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = VERSION
 
 
-class Totals(msgspec.Struct, frozen=True, array_like=True):
-    """What a gate holds in one partition, or in all of them."""
+class GateTotals(msgspec.Struct, frozen=True, array_like=True):
+    """The totals of a gate in one partition, or in all of them."""
 
     paused: int = 0
     """Keys with a pause of their own."""
     keys: int = 0
-    """Keys with events that wait."""
+    """Keys with held events."""
     held: int = 0
     bytes: int = 0
     oldest: int | None = None
-    """When the oldest event that waits came."""
+    """When the oldest held event was held."""
     gate_wide: bool = False
     """Whether a gate-wide pause is in force."""
 
-    def __add__(self, other: Totals) -> Totals:
+    def __add__(self, other: GateTotals) -> GateTotals:
         times = [time for time in (self.oldest, other.oldest) if time is not None]
-        return Totals(
+        return GateTotals(
             self.paused + other.paused,
             self.keys + other.keys,
             self.held + other.held,
@@ -84,27 +86,27 @@ class InForce(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     expires_at: int | None = None
     cause: Cause = "status"
     earlier: tuple[int, ...] = ()
-    """Epochs of the statuses of this key that the gate applied before, the newest last."""
-    totals: Totals | None = None
-    """Only in the row of TOTALS."""
+    """Epochs of the statuses of this key that were in force before, the newest last."""
+    totals: GateTotals | None = None
+    """Only in the row with the key TOTALS."""
 
     def shown(self) -> dict[str, Any]:
-        """What others see of it, by name."""
+        """Return the fields that others may see, by name."""
         hidden = ("earlier", "totals")
         return {name: getattr(self, name) for name in self.__struct_fields__ if name not in hidden}
 
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
-    """A row of the store `<gate>-held`: one event, with where it came from."""
+    """A row of the store `<gate>-held`: one event, with its origin."""
 
     value: bytes | None
     timestamp: int
-    place: str
+    origin: str
     time: int
-    """The stream time when it came."""
+    """The stream time when it was held."""
     headers: tuple[tuple[str, bytes | None], ...] = ()
     at: int = 0
-    """When it was held; 0 in rows that were written before this was kept."""
+    """When it was held; 0 in rows of earlier versions."""
 
     @property
     def size(self) -> int:
@@ -113,19 +115,19 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
 
 
 class Buffered(msgspec.Struct, frozen=True, array_like=True):
-    """A row of the store `<gate>-index`: what is held for a key."""
+    """A row of the store `<gate>-index`: the number of held events of a key."""
 
     count: int
     bytes: int
     first: int
-    """Sequence of the oldest event."""
+    """The sequence number of the oldest event."""
     next: int
     since: int
-    """When the oldest one came."""
+    """When the oldest one was held."""
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """A record of the audit topic: what the gate applied, under the key that it is about."""
+    """A record of the audit topic: a status that the gate applied, under its key."""
 
     gate: str
     state: State
@@ -137,7 +139,7 @@ class Audit(msgspec.Struct, frozen=True):
     expires_at: int | None
     gate_wide: bool = msgspec.field(name="everyone")
     held: int
-    """How many events of the key were waiting then."""
+    """How many events of the key were held then."""
     version: int = VERSION
 
 
@@ -170,7 +172,7 @@ def _bad(why: str) -> SerdeError:
 
 
 class GateNumbers(msgspec.Struct, frozen=True):
-    """How a gate is doing in a slot."""
+    """The numbers of a gate in a slot."""
 
     paused: int = 0
     """Keys with a pause of their own."""
@@ -180,8 +182,8 @@ class GateNumbers(msgspec.Struct, frozen=True):
     oldest: int | None = None
     """When the oldest held event came."""
     drained: int = 0
-    """Since the slot's job began, as those below."""
+    """Since the slot's job began, like those below."""
     stale: int = 0
     refused: int = 0
     beyond: int = 0
-    """Events that came when `max_held` was reached."""
+    """Events that arrived when `max_held` was reached."""

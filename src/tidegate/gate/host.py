@@ -1,4 +1,4 @@
-"""What gates need of the task that they run in: it implements this, so the gate imports nothing of it."""
+"""The part of a task that gates use. The task implements it, so the gate does not import the task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.types import TopicPartition
 
 
 class GateHost(Protocol):
-    """Stores, time and outputs of a task, and its record in work."""
+    """The stores, time and outputs of a task, and its current record."""
 
     @property
     def partition(self) -> int: ...
@@ -30,27 +30,27 @@ class GateHost(Protocol):
     def store(self, builder: StoreBuilder[Any]) -> Any: ...
 
     def begin(self, raw: RawRecord, stream_time: int = -1) -> None:
-        """Make this the record in work. Stream time advances to `stream_time` if it is behind."""
+        """Make this the current record. Stream time advances to `stream_time` if it is behind."""
         ...
 
     def record(self) -> RawRecord:
-        """The record in work."""
+        """Return the current record."""
         ...
 
-    def place(self) -> str:
-        """Where the record in work comes from."""
+    def origin(self) -> str:
+        """Return the position that the current record comes from."""
         ...
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None: ...
 
-    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
-        """Send an event as from where it came before it was held; a dead letter if it cannot be sent."""
+    def emit_held(self, node: Node, key: bytes, held: Held) -> None:
+        """Send a held event with its original position as origin; a dead letter if it cannot be sent."""
         ...
 
     def dead_letter(self, raw: RawRecord, error: TidegateError) -> None: ...
 
     def refuse(self, raw: RawRecord, error: TidegateError) -> None:
-        """Send a command that cannot be used to the dead letters; the error names its position."""
+        """Send an invalid command to the dead letters; the error names its position."""
         ...
 
     def damaged(self) -> None:
@@ -63,31 +63,31 @@ class RecordScope(Protocol):
 
     def begin(self) -> None: ...
 
-    def take_back(self) -> None: ...
+    def roll_back(self) -> None: ...
 
     def keep(self) -> None: ...
 
     def passed(self, raw: RawRecord) -> None:
-        """The record is done: the position of its partition is behind it."""
+        """Advance the position of the record's partition past it."""
         ...
 
 
-class Commands(Protocol):
-    """The partitions of commands that a task reads, each in its own order."""
+class CommandBuffer(Protocol):
+    """The buffered commands of a task, in order for each partition."""
 
     def command(self, partition: TopicPartition) -> RawRecord | None:
-        """The next command of a partition; it stays until it is taken."""
+        """Return the next command of a partition; it stays until `take_command`."""
         ...
 
     def take_command(self, partition: TopicPartition) -> None: ...
 
     def read_to(self, partition: TopicPartition) -> int:
-        """How far a partition was read."""
+        """Return the offset up to which a partition was read."""
         ...
 
 
 class PassingBatch(Protocol):
-    """A batch whose records leave the task as they were read."""
+    """A batch whose records a task sends unchanged."""
 
     @property
     def stream_times(self) -> pa.Array[Any]:
@@ -97,9 +97,9 @@ class PassingBatch(Protocol):
     def send(
         self, keys: list[bytes | None], numbers: pa.Array[Any], rows: pa.Array[Any] | None, now: int
     ) -> None:
-        """Send these rows, all if None. `numbers` says which of the distinct `keys` each record has."""
+        """Send these rows, all if None. `numbers` is the index of each record's key in `keys`."""
         ...
 
 
 OpenBatch = Callable[[TopicPartition, pa.RecordBatch, int], PassingBatch]
-"""From a partition, a batch of it and the stream time before it."""
+"""Opens a batch of a partition; the number is the stream time before it."""

@@ -1,6 +1,7 @@
-"""As what a key is read that a person names at a gate, and as what values of held events are shown.
+"""The types of a gate's keys and values, for keys that users name and held events that they see.
 
-A wrong type would pause a key that no event has."""
+A key of a wrong type would pause a key that no event has.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +13,24 @@ _KINDS = {kind.value: kind for kind in ValueKind}
 _TEXT = {ValueKind.STR, ValueKind.BYTES}
 
 
-def key_kind(entry: GateEntry, asked: ValueKind | None) -> ValueKind | None:
-    """The kind that was asked for, or that of the gate's keys; None where that is no plain type.
+def key_kind(entry: GateEntry, requested: ValueKind | None) -> ValueKind | None:
+    """Return the requested kind, or that of the gate's keys; None if their type is not a plain one.
 
-    ConfigError `other-key-type` where no key of the gate can be of the kind. Bytes are always possible.
+    Raises ConfigError `other-key-type` if no key of the gate can be of the requested kind. Bytes are always
+    possible.
     """
     own = _KINDS.get(entry.key)
-    if asked is None:
+    if requested is None:
         return own
-    if own is None or asked in (own, ValueKind.BYTES) or {own, asked} <= _TEXT:
-        return asked
+    if own is None or requested in (own, ValueKind.BYTES) or {own, requested} <= _TEXT:
+        return requested
     raise ConfigError(
         "other-key-type",
-        f"the keys of this gate are {own.value}, not {asked.value}",
-        f"leave the type out, or name {own.value}",
+        f"the keys of this gate are {own.value}, not {requested.value}",
+        f"leave the type out, or use {own.value}",
     )
 
 
 def value_kind(entry: GateEntry) -> ValueKind | None:
-    """The kind of the values that the gate holds; None where that is no plain type and no JSON."""
+    """Return the kind of the gate's values; None if their type is neither plain nor JSON."""
     return ValueKind.JSON if entry.value.startswith("json") else _KINDS.get(entry.value)

@@ -1,4 +1,4 @@
-"""A gate seen from outside of the tasks: what is in force and what waits, as the changelogs say it."""
+"""Query a gate from outside its tasks: the statuses in force and the held events, from its changelogs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tidegate.errors import ConfigError, LogError
 from tidegate.gate.buffer import stores_of
 from tidegate.gate.commands import Commanded, Commander
 from tidegate.gate.decide import Known, is_held
-from tidegate.gate.formats import GATE_WIDE, TOTALS, Audit, Buffered, Held, InForce, Totals
-from tidegate.gate.rows import Folded, Rows
+from tidegate.gate.formats import GATE_WIDE, TOTALS, Audit, Buffered, GateTotals, Held, InForce
+from tidegate.gate.rows import FoldedRows, Rows
 from tidegate.log.protocol import Log
 from tidegate.topology.manifest import GateEntry, Manifest
 from tidegate.types import Offset, TopicPartition
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """What is known of a key."""
+    """The state of a key."""
 
     key: bytes
     status: InForce | None
@@ -45,18 +45,18 @@ class KeyState:
 
     @property
     def held(self) -> bool:
-        """Whether its next event would wait."""
+        """Whether its next event would be held."""
         return self.paused or self.buffered is not None
 
     @property
     def draining(self) -> bool:
-        """Whether what waits is going out."""
+        """Whether its held events are going out."""
         return self.buffered is not None and not self.paused
 
 
 @dataclass(frozen=True, slots=True)
 class Changelogs:
-    """The topics that tell what a gate has done."""
+    """The changelogs of a gate."""
 
     status: str
     held: str
@@ -68,7 +68,7 @@ class Changelogs:
 
 
 class GateQuery:
-    """One gate of an app, by its manifest, as of the moment at which it was made."""
+    """One gate of an app, as of when the query was created."""
 
     def __init__(
         self, log: Log, manifest: Manifest, name: str, clock: Clock, rows: Rows | None = None
@@ -82,33 +82,35 @@ class GateQuery:
         self.topics = Changelogs.of(manifest, name)
         self._log = log
         self._clock = clock
-        self._rows: Rows = rows or Folded(log)
+        self._rows: Rows = rows or FoldedRows(log)
         self._held_key = stores_of(name)[1].key
         self.commander = Commander(log, self.entry, clock)
 
     def states(self, behind: bytes | None = None) -> Iterator[KeyState]:
-        """All keys that were ever spoken of or have something waiting, in the order of their bytes."""
+        """Yield all keys that ever had a status or have held events, ordered by their bytes. `behind`: only
+        those after this key."""
         parts = (self._keys(number, behind) for number in range(self.entry.partitions))
         return merge(*parts, key=lambda one: one.key)
 
     def key(self, key: bytes) -> KeyState:
-        """What is known of one key."""
+        """Return the state of one key."""
         number = self.commander.partition_of(key)
         own = None if key == TOTALS else self._status_of(number, key)
         gate_wide = self._status_of(number, GATE_WIDE)
         return self._state(key, own, self._waiting(number, key), gate_wide)
 
     def gate_wide(self) -> dict[int, InForce]:
-        """What is in force for the whole gate, by partition."""
+        """Return the gate-wide statuses in force, by partition."""
         found = {number: self._status_of(number, GATE_WIDE) for number in range(self.entry.partitions)}
         return {number: status for number, status in found.items() if status is not None}
 
-    def totals(self) -> Totals:
-        """How much it holds: as its tasks counted it, so that no key is looked at."""
-        return sum((self._totals(number) for number in range(self.entry.partitions)), Totals())
+    def totals(self) -> GateTotals:
+        """Return the totals that its tasks maintain, so that no key is read."""
+        return sum((self._totals(number) for number in range(self.entry.partitions)), GateTotals())
 
     def events(self, key: bytes, limit: int, behind: int = -1) -> list[tuple[int, Held]]:
-        """The events of a key that wait, oldest first, with their sequence: those behind one."""
+        """Return the held events of a key, oldest first, with their sequence numbers: those after
+        `behind`."""
         number = self.commander.partition_of(key)
         waiting = self._waiting(number, key)
         if waiting is None:
@@ -122,19 +124,19 @@ class GateQuery:
         return [(at, _row(_held, row)) for at, row in rows if row is not None]
 
     def history(self, key: bytes) -> Iterator[Audit]:
-        """What the gate applied to a key, oldest first."""
+        """Yield the statuses that the gate applied to a key, oldest first."""
         for value in self._rows.history(self.entry.audit, key):
-            with suppress(msgspec.DecodeError):  # of another version, or of somebody else
+            with suppress(msgspec.DecodeError):  # of another version or another program
                 yield _audit.decode(value)
 
     def marks(self) -> dict[int, Offset]:
-        """The ends of the status changelog. Take them before you write a status to wait for."""
+        """Return the ends of the status changelog. Take them before you write a status to wait for."""
         partitions = [TopicPartition(self.topics.status, number) for number in range(self.entry.partitions)]
         return {one.partition: end for one, end in self._log.ends(partitions).items()}
 
     def wait_applied(self, key: bytes, written: Commanded, marks: dict[int, Offset], seconds: float) -> None:
         """Wait until the gate has applied a status that was written after the marks. Raises LogError
-        `not-applied` if that takes too long: it stays written."""
+        `not-applied` if that takes too long: the status remains written."""
         left = dict(written.epochs)
         starts = {TopicPartition(self.topics.status, number): marks[number] for number in left}
         deadline = time.monotonic() + seconds
@@ -143,8 +145,9 @@ class GateQuery:
                 if time.monotonic() > deadline:
                     raise LogError(
                         "not-applied",
-                        f"the gate did not apply it within {seconds:g} s; it is written, and will be",
-                        f"does the app run? tidegate status {self.app}",
+                        f"the gate did not apply the status within {seconds:g} s; it is written, and will be "
+                        "applied",
+                        f"check that the app runs: tidegate status {self.app}",
                         retryable=True,
                     )
                 for fetched in reader.poll(POLL_SECONDS):
@@ -153,7 +156,7 @@ class GateQuery:
                         del left[number]
 
     def _keys(self, number: int, behind: bytes | None) -> Iterator[KeyState]:
-        """Of one partition: two sorted scans, side by side."""
+        """Yield the states of one partition by two sorted scans, side by side."""
         topics = self.topics
         statuses = self._rows.scan(topics.status, number, behind)
         waiting = self._rows.scan(topics.index, number, behind)
@@ -171,17 +174,19 @@ class GateQuery:
                 held = held if index is None else _row(_buffered, index)
             yield self._state(key, own, held, gate_wide)
 
-    def _totals(self, number: int) -> Totals:
+    def _totals(self, number: int) -> GateTotals:
         status = self._status_of(number, TOTALS)
         if status is not None and status.totals is not None:
             return status.totals
         gate_wide = self._status_of(number, GATE_WIDE)
-        counted = Totals(gate_wide=gate_wide is not None and gate_wide.state == "PAUSED")
-        for one in self._keys(number, None):  # written before totals were kept
+        counted = GateTotals(gate_wide=gate_wide is not None and gate_wide.state == "PAUSED")
+        for one in self._keys(number, None):  # of a version that kept no totals
             paused = int(one.status is not None and one.status.state == "PAUSED")
             waits = one.buffered
             counted += (
-                Totals(paused) if waits is None else Totals(paused, 1, waits.count, waits.bytes, waits.since)
+                GateTotals(paused)
+                if waits is None
+                else GateTotals(paused, 1, waits.count, waits.bytes, waits.since)
             )
         return counted
 
@@ -204,12 +209,14 @@ def _row(decoder: msgspec.msgpack.Decoder[T], row: bytes) -> T:
         return decoder.decode(row)
     except msgspec.DecodeError as error:
         raise LogError(
-            "bad-changelog", f"a changelog of the gate holds no row: {error}", "only tidegate may write there"
+            "bad-changelog",
+            f"a changelog of the gate holds an invalid row: {error}",
+            "only tidegate may write there",
         ) from error
 
 
 def _newest(batch: pa.RecordBatch, key: bytes) -> int:
-    """The newest epoch of a key in a batch of the status changelog; -1 if there is none."""
+    """Return the newest epoch of a key in a batch of the status changelog; -1 if there is none."""
     rows = zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True)
     epochs = (_in_force.decode(value).epoch for of, value in rows if of == key and value is not None)
     return max(epochs, default=-1)

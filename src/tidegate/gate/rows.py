@@ -1,4 +1,4 @@
-"""Where a gate seen from outside gets its rows: from the changelogs themselves, or from replicas of them."""
+"""The rows that gate queries read: from the changelogs themselves, or from replicas of them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from tidegate.log.records import rows_of
 from tidegate.types import TopicPartition
 
 TAIL = 100
-"""Records at the end of a partition that are looked at first."""
+"""How many records at the end of a partition are read first."""
 
 
 class Rows(Protocol):
-    """Changelogs and audit topics as of one moment."""
+    """Changelogs and audit topics at one point in time."""
 
     def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
-        """The row of a key."""
+        """Return the row of a key."""
         ...
 
     def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """All rows, in the order of their keys; those behind a key."""
+        """Yield all rows in the order of their keys, only those after `behind`."""
         ...
 
     def history(self, topic: str, key: bytes) -> Iterator[bytes]:
-        """All values that were ever written under a key, oldest first within a partition."""
+        """Yield all values that were ever written under a key, oldest first within a partition."""
         ...
 
 
-class Folded:
-    """Read from the log when they are asked for, and kept."""
+class FoldedRows:
+    """Rows that are read from the log when they are requested, and kept."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -39,7 +39,7 @@ class Folded:
         self._tails: dict[TopicPartition, dict[bytes, bytes | None]] = {}
 
     def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
-        """A row that was written last is found without a look at all the others."""
+        """Return the row of a key. A recently written row is found without reading all the others."""
         tail = self._tail(TopicPartition(topic, partition))
         return tail[key] if key in tail else self._table(topic, partition).get(key)
 

@@ -1,4 +1,5 @@
-"""The gate in a task: asks `decide`, keeps what is in force and what waits, and lets out what may go."""
+"""The gate in a task: calls `decide`, keeps the statuses in force and the held events, and drains resumed
+keys."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ import msgspec
 from tidegate.errors import LogError, SerdeError
 from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
-from tidegate.gate.decide import Event, Known, Outcome, StatusRequested, Tick, Triggered, decide, is_held
+from tidegate.gate.decide import Decision, Event, Known, StatusRequested, Tick, Triggered, decide, is_held
 from tidegate.gate.formats import (
     GATE_WIDE,
     TOTALS,
     Audit,
+    GateTotals,
     Held,
     InForce,
     RequestedStatus,
-    Totals,
     Trigger,
     decode,
 )
@@ -31,20 +32,20 @@ from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
 AT_ONCE = 100
-"""Events of one key in a row, while others wait for their turn."""
+"""How many events of one key are drained in a row, while other keys wait."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(slots=True)
 class Counts:
-    """Since the task began."""
+    """Counts since the task started."""
 
     drained: int = 0
     stale: int = 0
     refused: int = 0
     beyond: int = 0
-    """Events that came when as many were held for their key as should be."""
+    """Events that arrived when `max_held` was reached for their key."""
 
 
 class GateStep:
@@ -82,7 +83,7 @@ class GateStep:
         return not self._paused and not self._buffer.keys and not self.gate_wide_paused
 
     def blocks(self, key: bytes | None) -> bool:
-        """Whether events of the key may have to wait: those of all others pass."""
+        """Return whether events of the key may have to be held; those of all other keys pass."""
         if key is None:
             return False
         return key in self._paused or key in self._buffer or self.gate_wide_paused
@@ -90,13 +91,13 @@ class GateStep:
     def event(
         self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, raw: RawRecord
     ) -> None:
-        """Let it pass, or hold it."""
+        """Pass an event on, or hold it."""
         if key is not None and self.blocks(key):
             self._expire(key)
             known = self._known(key)
-            if decide(known, Event(), self._host.now()) is Outcome.WAITS:
+            if decide(known, Event(), self._host.now()) is Decision.WAITS:
                 host = self._host
-                held = Held(value, timestamp, host.place(), host.stream_time, headers, host.now())
+                held = Held(value, timestamp, host.origin(), host.stream_time, headers, host.now())
                 self._hold(key, held, raw)
                 return
         self._host.emit(self._admitted, key, value, Record(key, value, timestamp, headers))
@@ -117,23 +118,21 @@ class GateStep:
         self._buffer.add(key, event)
         self._undo.append(lambda: self._buffer.reset(key, before))
 
-    # --- what controls it -----------------------------------------------------------------------------
+    # --- commands -------------------------------------------------------------------------------------
 
     def apply_status(self, raw: RawRecord) -> None:
         """Apply a record of the status topic. A deleted row means ACTIVE."""
         if raw.key is None:
-            raise SerdeError(
-                "null-key", "a status without a key", "its key is that of the events it is about"
-            )
+            raise SerdeError("null-key", "a status without a key", "use the key of the events as its key")
         self._check(raw.key, raw.partition)
         requested = RequestedStatus("ACTIVE") if raw.value is None else decode(RequestedStatus, raw.value)
         own = self._status.get(raw.key)
         found = decide(Known(own), StatusRequested(requested, raw.offset), self._host.now())
         self._follow(raw.key, found)
 
-    def trigger(self, raw: RawRecord, read: int, ask_end: Callable[[], int]) -> bool:
-        """A record of the trigger topic; False if it has to wait until more of the status was read, which
-        ends where `ask_end` says now."""
+    def trigger(self, raw: RawRecord, read: int, read_end: Callable[[], int]) -> bool:
+        """Apply a record of the trigger topic. Returns False if it has to wait until more of the status
+        partition was read; `read_end` returns the end of that partition now."""
         if raw.key is None or raw.value is None:
             raise SerdeError(
                 "bad-command", "a trigger without a key or a value", "docs/gates.md has the format"
@@ -141,21 +140,22 @@ class GateStep:
         self._check(raw.key, raw.partition)
         trigger = decode(Trigger, raw.value)
         own = self._status.get(raw.key)
-        end = ask_end() if trigger.epoch >= read else read
+        end = read_end() if trigger.epoch >= read else read
         found = decide(Known(own), Triggered(trigger, read, end), self._host.now())
-        if found is Outcome.NOT_YET:
+        if found is Decision.NOT_YET:
             return False
-        if found is Outcome.BAD:
+        if found is Decision.BAD:
             raise SerdeError(
                 "bad-epoch",
-                f"a trigger for epoch {trigger.epoch}, which is no status of this key that was applied",
+                f"a trigger for epoch {trigger.epoch}, which is not an applied status of this key",
                 "the epoch is the offset that the status record was acknowledged with",
             )
         self._follow(raw.key, found)
         return True
 
     def _check(self, key: bytes, at: TopicPartition) -> None:
-        """A command must be about a key that tools can name, and lie where the key's events are."""
+        """Raise unless the key is one that tools can name, and the command is in the partition of the key's
+        events."""
         if key == GATE_WIDE:
             return
         check_key(key)
@@ -167,7 +167,7 @@ class GateStep:
                 "use the partitioner of Kafka's Java client; in librdkafka: partitioner=murmur2_random",
             )
 
-    def _follow(self, key: bytes, found: Outcome | InForce) -> None:
+    def _follow(self, key: bytes, found: Decision | InForce) -> None:
         if isinstance(found, InForce):
             self._apply(key, found)
         else:
@@ -202,7 +202,7 @@ class GateStep:
                 self._ends = self._in_heap()
 
     def _in_heap(self) -> list[tuple[int, bytes]]:
-        """When each pause ends: without the ends of those that are over, or were replaced."""
+        """Return a heap of the ends of pauses, without pauses that are over or were replaced."""
         gate_wide = [] if self._gate_wide is None else [(GATE_WIDE, self._gate_wide)]
         pauses = [one for one in (*self._paused.items(), *gate_wide) if one[1].state == "PAUSED"]
         ends = [(status.expires_at, key) for key, status in pauses if status.expires_at is not None]
@@ -216,25 +216,26 @@ class GateStep:
         if before is not None:
             self._remember(key, before)
 
-    # --- by itself ------------------------------------------------------------------------------------
+    # --- background work ------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """End the pauses whose time is over, and let out what may go, so much for each commit."""
+        """End expired pauses, and drain resumed keys, up to the limit of a commit. Returns whether anything
+        changed."""
         return self._expire_all() | self._drain()
 
     @property
     def ready(self) -> bool:
-        """Whether something may go out."""
+        """Whether held events may go out."""
         return bool(self._ready)
 
     def before_commit(self) -> None:
-        """Keep the totals, as the last row that a commit writes to the status store: who looks from outside
-        finds them at the end of its changelog, however many keys there are."""
+        """Write the totals as the last row of a commit to the status store: a query finds them at the end of
+        its changelog, however many keys there are."""
         if self._changed:
             self._status.put(TOTALS, InForce("ACTIVE", 0, self._host.now(), totals=self.totals()))
 
     def committed(self) -> None:
-        """As much again may go, and nothing that came before can be taken back."""
+        """Called after a commit: the limit applies anew, and nothing before it can be rolled back."""
         self._changed = False
         self._left = self._chunk
         self._undo.clear()
@@ -242,8 +243,8 @@ class GateStep:
     def begin_record(self) -> None:
         self._undo.clear()
 
-    def take_back(self) -> None:
-        """What was remembered since `begin_record` never was; the stores take back their own."""
+    def roll_back(self) -> None:
+        """Undo what was kept in memory since `begin_record`; the stores roll back on their own."""
         while self._undo:
             self._undo.pop()()
 
@@ -269,7 +270,7 @@ class GateStep:
             if key not in self._buffer or is_held(self._known(key), self._host.now()):
                 continue
             for event in self._buffer.take(key, min(self._left, AT_ONCE)):
-                self._host.emit_from(self._admitted, key, event)
+                self._host.emit_held(self._admitted, key, event)
                 self._changed = True
                 self._left -= 1
                 self.counts.drained += 1
@@ -287,18 +288,18 @@ class GateStep:
             own = self._status.get(key)
         return Known(own, self._gate_wide, key in self._buffer)
 
-    # --- what it tells --------------------------------------------------------------------------------
+    # --- numbers --------------------------------------------------------------------------------------
 
-    def totals(self) -> Totals:
-        """What it holds now."""
+    def totals(self) -> GateTotals:
+        """Return the current totals."""
         buffer = self._buffer
-        return Totals(
+        return GateTotals(
             self.paused, len(buffer.keys), buffer.count, buffer.size, buffer.oldest, self.gate_wide_paused
         )
 
     @property
     def paused(self) -> int:
-        """Keys with a pause of their own."""
+        """The number of keys with a pause of their own."""
         return len(self._paused)
 
     @property

@@ -1,4 +1,4 @@
-"""The gates of a task: what happens to their events. Their commands: `follow`."""
+"""The gates of a task, and the handlers of their events. `follow` applies their commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = Record[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class TaskGate:
-    """A gate, and where its commands come from."""
+    """A gate, and the partitions of its commands."""
 
     step: GateStep
     admitted: Node
@@ -30,7 +30,7 @@ class TaskGate:
 
 
 class TaskGates:
-    """Of one task, in the order of the topology."""
+    """The gates of one task, in the order of the topology."""
 
     def __init__(self, topology: Topology, entries: Mapping[str, GateEntry], host: GateHost) -> None:
         self._topology = topology
@@ -42,7 +42,7 @@ class TaskGates:
         return bool(self.all)
 
     def handler(self, node: Node) -> Callable[[R], None]:
-        """What a gate does with an event."""
+        """Return the handler of a gate for events."""
         children = self._topology.children(node.id)
         [admitted] = [child for child in children if child.kind is NodeKind.ADMITTED]
         [audit] = [child for child in children if child.kind is NodeKind.SINK]
@@ -68,29 +68,29 @@ class TaskGates:
         return as_read if node.options["unchanged"] else encoded
 
     def count_refused(self, raw: RawRecord) -> None:
-        """Count a command that cannot be used."""
+        """Count an invalid command."""
         for gate in self.all:
             gate.step.counts.refused += raw.partition in (gate.status, gate.trigger)
 
     def commands(self) -> list[TopicPartition]:
-        """Where they all come from."""
+        """Return the partitions of all commands."""
         return [partition for gate in self.all for partition in (gate.status, gate.trigger)]
 
     def work(self) -> bool:
-        """What they do by themselves. Whether anything came of it."""
+        """End expired pauses and drain resumed keys. Returns whether anything changed."""
         return sum(gate.step.work() for gate in self.all) > 0
 
     def busy(self) -> bool:
-        """Whether events may go out although none came in."""
+        """Return whether held events may go out although no event arrives."""
         return any(gate.step.ready for gate in self.all)
 
     def begin_record(self) -> None:
         for gate in self.all:
             gate.step.begin_record()
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         for gate in self.all:
-            gate.step.take_back()
+            gate.step.roll_back()
 
     def before_commit(self) -> None:
         for gate in self.all:
@@ -102,22 +102,22 @@ class TaskGates:
 
 
 def gate_numbers(tasks: Iterable[TaskGates]) -> dict[str, GateNumbers]:
-    """How the gates of these tasks are doing, by name."""
+    """Return the numbers of the gates of these tasks, by name."""
     steps: dict[str, list[GateStep]] = {}
     for gates in tasks:
         for gate in gates.all:
             steps.setdefault(gate.step.name, []).append(gate.step)
     return {
         name: GateNumbers(
-            paused=sum(step.paused for step in mine),
-            gate_wide=any(step.gate_wide_paused for step in mine),
-            held=sum(step.buffer.count for step in mine),
-            bytes=sum(step.buffer.size for step in mine),
-            oldest=min((at for step in mine if (at := step.buffer.oldest) is not None), default=None),
-            drained=sum(step.counts.drained for step in mine),
-            stale=sum(step.counts.stale for step in mine),
-            refused=sum(step.counts.refused for step in mine),
-            beyond=sum(step.counts.beyond for step in mine),
+            paused=sum(step.paused for step in gate_steps),
+            gate_wide=any(step.gate_wide_paused for step in gate_steps),
+            held=sum(step.buffer.count for step in gate_steps),
+            bytes=sum(step.buffer.size for step in gate_steps),
+            oldest=min((at for step in gate_steps if (at := step.buffer.oldest) is not None), default=None),
+            drained=sum(step.counts.drained for step in gate_steps),
+            stale=sum(step.counts.stale for step in gate_steps),
+            refused=sum(step.counts.refused for step in gate_steps),
+            beyond=sum(step.counts.beyond for step in gate_steps),
         )
-        for name, mine in steps.items()
+        for name, gate_steps in steps.items()
     }

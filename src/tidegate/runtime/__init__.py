@@ -1,1 +1,1 @@
-"""Running stream tasks: commit, merge, slots."""
+"""Run stream tasks: slots, their driver, commits and outputs."""

@@ -1,4 +1,4 @@
-"""What a run is for, and what follows from it.
+"""The modes of a run, and what follows from each.
 
 | mode    | takes records | table topics | event topics | internal | dead letters | a record that fails |
 |---------|---------------|--------------|--------------|----------|--------------|---------------------|
@@ -6,8 +6,9 @@
 | replay  | yes           | staging      | nowhere      | written  | off          | is skipped          |
 | publish | no            | nowhere      | nowhere      | nowhere  | off          | -                   |
 
-A replay recalculates: rows are compared before anybody sees them, and events that were sent once are not sent
-again. Its clock is stream time. Publication compares and writes; the tasks only keep their stores readable.
+A replay recalculates: its rows are compared before they are published, and events that were sent before are
+not sent again. Its clock is stream time. Publication compares and writes; the tasks only keep their stores
+readable.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Mode = Literal["live", "replay", "publish"]
 
 
 class Destination(Enum):
-    """Where the records of a node go."""
+    """Where the records of a node are written."""
 
     TOPIC = "topic"
     STAGING = "staging"
@@ -29,8 +30,8 @@ class Destination(Enum):
 
 
 def destination_of(mode: Mode, kind: NodeKind, *, rows: bool) -> Destination:
-    """Where a node of this kind writes; `rows` says whether its topic holds rows. The topic counts, not the
-    step: a stream that is written to a table topic makes rows too."""
+    """Return where a node of this kind writes; `rows` is whether its topic holds rows. The topic decides, not
+    the step: a stream that is written to a table topic produces rows too."""
     if mode == "live":
         return Destination.TOPIC
     if mode == "publish":
@@ -41,7 +42,7 @@ def destination_of(mode: Mode, kind: NodeKind, *, rows: bool) -> Destination:
 
 
 def takes_records(mode: Mode) -> bool:
-    """Whether tasks process records, fire timers and tell time."""
+    """Return whether tasks process records, fire timers and send stream time."""
     return mode != "publish"
 
 
@@ -50,11 +51,11 @@ def writes_dead_letters(mode: Mode) -> bool:
 
 
 def skips_failures(mode: Mode) -> bool:
-    """Whether a record that fails is skipped and counted whatever its policy says: it met its policy when it
-    was live."""
+    """Return whether a record that fails is skipped and counted whatever its policy: the policy was applied
+    when the record was live."""
     return mode == "replay"
 
 
 def on_stream_time(mode: Mode) -> bool:
-    """Whether the wall clock of user code is stream time."""
+    """Return whether user code sees stream time as its wall clock."""
     return mode == "replay"

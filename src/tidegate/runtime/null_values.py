@@ -1,4 +1,4 @@
-"""How many records aggregates and joins ignored because they have no value."""
+"""Count the records that aggregates and joins ignored because they have no value."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from tidegate.runtime.tally import Tally
 
 
 class NullValues(Tally):
-    """Of one task, since it began. What a record that failed added is taken back with it."""
+    """The count of one task since it started. A record that fails is not counted."""

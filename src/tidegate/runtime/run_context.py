@@ -22,7 +22,7 @@ class RunContext:
     topology: Topology
     manifest: Manifest
     topics: Mapping[str, TopicInfo]
-    """Everything the app writes to, as the log has it."""
+    """All topics that the app writes to, as the log describes them."""
     dead_letters: str
     clock: Clock
     mode: Mode = "live"
@@ -30,16 +30,16 @@ class RunContext:
     batches: bool = True
     """Whether chains that allow it run over whole batches; the results are the same."""
     small_batch: int = 0
-    """Fewer records than this are quicker one by one."""
+    """Batches with fewer records than this run record by record, which is faster."""
     staging: Mapping[str, TopicInfo] = field(default_factory=dict)
-    """Of a replay: the topic in which the rows of a table topic wait, by the name of the table topic."""
+    """For a replay: the staging topic for the rows of each table topic, by the name of the table topic."""
 
     def now(self, stream_time: int) -> int:
-        """The time that nodes see: the clock's, in a replay the stream's."""
+        """Return the time that nodes see: the clock's, in a replay the stream's."""
         return max(stream_time, 0) if on_stream_time(self.mode) else self.clock.now()
 
     def topic_of(self, node: Node) -> str:
-        """The name of the topic that a node reads or writes."""
+        """Return the name of the topic that a node reads or writes."""
         if node.kind in INTERNAL:
             return self.manifest.internal[node.name]
         if node.topic is None:
@@ -47,11 +47,11 @@ class RunContext:
         return node.topic.name
 
     def inputs(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
-        """The source partitions that a task of the subtopology reads."""
+        """Return the source partitions that a task of the subtopology reads."""
         nodes = (self.topology.nodes[node] for node in subtopology.inputs)
         return [TopicPartition(self.topic_of(node), partition) for node in nodes]
 
     def commands(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
-        """Those of them whose records are commands."""
+        """Return those of them whose records are commands."""
         nodes = (self.topology.nodes[node] for node in subtopology.inputs)
         return [TopicPartition(self.topic_of(node), partition) for node in nodes if node.kind in COMMANDS]

@@ -1,18 +1,18 @@
-"""A number of records that goes back with a record that failed."""
+"""A record count that is rolled back with a record that fails."""
 
 from __future__ import annotations
 
 
 class Tally:
-    """Of one task, since it began."""
+    """The count of one task since it started."""
 
     def __init__(self) -> None:
         self.count = 0
         self._before = 0
 
     def begin_record(self) -> None:
-        """From here on what is counted can be taken back."""
+        """Mark the count that `roll_back` returns to."""
         self._before = self.count
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         self.count = self._before

@@ -117,14 +117,14 @@ class CachedStore:
         self.bytes = 0
 
     def begin_record(self) -> None:
-        """Start a record: changes from here on can be undone with `take_back`."""
+        """Start a record: changes from here on can be undone with `roll_back`."""
         self._undo, self._before = [], None
 
     def end_record(self) -> None:
         """End a record that succeeded: its changes stay."""
         self._undo = self._before = None
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Undo the changes of a record that failed."""
         undo, self._undo = self._undo or [], None
         before, self._before = self._before, None

@@ -49,8 +49,8 @@ class LruStore(CachedStore):
         super().begin_record()
         self._written_before = []
 
-    def take_back(self) -> None:
-        super().take_back()
+    def roll_back(self) -> None:
+        super().roll_back()
         for key, before in reversed(self._written_before):
             if before is None:
                 del self._written[key]

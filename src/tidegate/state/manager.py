@@ -181,10 +181,10 @@ class StateManager:
         for built in self._built.values():
             built.cached.end_record()
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Undo the changes of the current record, which failed, in all stores."""
         for built in self._built.values():
-            built.cached.take_back()
+            built.cached.roll_back()
 
     def pending_bytes(self) -> int:
         return sum(built.cached.bytes for built in self._built.values())

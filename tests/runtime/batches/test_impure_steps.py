@@ -21,7 +21,7 @@ from tidegate.clock import ManualClock
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.operators.immutable import unchangeable
+from tidegate.runtime.operators.immutable import is_immutable
 from tidegate.testing.driver import Driver
 
 IN = Topic("in", str)
@@ -183,7 +183,7 @@ class Loose(Struct):
     ],
 )
 def test_only_what_cannot_change_may_come_twice_in_a_batch(value: Any, stays: bool) -> None:
-    assert unchangeable(value) is stays
+    assert is_immutable(value) is stays
 
 
 @pytest.mark.parametrize("batches", [True, False], ids=["whole batches", "record by record"])

@@ -113,7 +113,7 @@ def test_live_never_takes_a_record_before_an_older_head_and_waits_for_partitions
             heads[partition] += batch
         ended = {one for one in partitions if not left[one] and rng.random() < 0.8}
         merge.ended(ended)
-        assert merge.hungry() == any(not heads[one] and one not in ended for one in partitions)
+        assert merge.needs_records() == any(not heads[one] and one not in ended for one in partitions)
         assert merge.buffered == sum(len(records) for records in heads.values())
         for _ in range(rng.randint(0, 3)):
             record = merge.take()

@@ -1,4 +1,4 @@
-"""Aggregates of streams over whole columns, with the results of the step that takes one record at a time."""
+"""Aggregates of streams over whole columns, with the same results as record by record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.topology.node import Node, NodeKind
 
 def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
     node = batch_node.node
-    wants_old = batch_node.behind != (NodeKind.TABLE_SINK,)  # whether a step looks at what changes replace
+    wants_old = batch_node.behind != (NodeKind.TABLE_SINK,)  # whether a step uses the replaced values
     builder, step = node.stores[0], aggregation(node)
     kept = KeptRows(builder, host.store(builder))
     counting = node.options["built_in"] == "count"
@@ -46,7 +46,7 @@ def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
 
 
 def _with_values(columns: Columns, ignored: NullValues) -> Columns:
-    """Without the records that have no value; those are counted."""
+    """Drop and count the records without a value."""
     values = columns.listed()
     if all(value is not None for value in values):
         return columns
@@ -56,8 +56,8 @@ def _with_values(columns: Columns, ignored: NullValues) -> Columns:
 
 
 def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[list[bytes], Groups]:
-    """The stored keys of the groups, and the groups, by their first records: changelogs keep the order of
-    writes. Bytes decide what is one key: two forms of it are one row."""
+    """Return the stored keys of the groups and the groups, ordered by their first records: changelogs keep
+    the order of writes. Keys with equal bytes are one key."""
     keys = columns.keys
     if None in keys.distinct:
         raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
@@ -75,10 +75,10 @@ def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[l
 def _counted(kept: KeptRows, found: list[bytes | None], groups: Groups) -> tuple[Changes, list[bytes | None]]:
     before: Any = pa.array(kept.read_many(found), pa.int64())
     start: Any = pc.fill_null(before, 0)
-    new: Any = pc.add(pc.add(start.take(groups.group), groups.place), 1)
+    new: Any = pc.add(pc.add(start.take(groups.group), groups.index), 1)
     old: Any = pc.subtract(new, 1)
     if before.null_count:
-        fresh = pc.and_(pc.equal(groups.place, 0), pc.is_null(before).take(groups.group))
+        fresh = pc.and_(pc.equal(groups.index, 0), pc.is_null(before).take(groups.group))
         old = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
     newest = pc.add(start, groups.sizes.cast(pa.int64())).to_pylist()
     return Changes(old, new), kept.written_many(newest)
@@ -92,8 +92,8 @@ def _folded_plain(
     columns: Columns,
     step: Callable[[Any, Any], Any],
 ) -> tuple[Changes, list[bytes | None]]:
-    """Of values that nobody can change, and that have one form. What would not be stored fails here too if a
-    later row of its key replaces it."""
+    """Fold values that are immutable and have one encoding. A value that is too large to store fails here
+    even if a later row of its key replaces it."""
     newest, olds, news, plain = kept.read_many(found), [], [], kept.plain
     for group, value in zip(groups.group.to_pylist(), columns.listed(), strict=True):
         olds.append(newest[group])
@@ -116,7 +116,7 @@ def _folded(
     *,
     wants_old: bool,
 ) -> tuple[Changes, list[bytes | None]]:
-    """Of any others: each step gets a state of its own, and what it returns is encoded at once."""
+    """Fold any other values: each step gets a state of its own, and its result is encoded at once."""
     newest, read, written = found, kept.read, kept.written
     olds: list[bytes | None] = []
     news: list[bytes | None] = []
@@ -130,7 +130,8 @@ def _folded(
 
 
 def _times(columns: Columns, groups: Groups, before: list[int], new: Values) -> pa.Array[Any]:
-    """The time of each result: the largest of its key so far. One that deletes its row is the last of it."""
+    """Return the time of each result: the largest of its key so far. A deletion ends the row: the next one
+    starts again."""
     timestamps = columns.timestamps
     rising: Any = pc.cumulative_max(timestamps)
     deleted = not isinstance(new, pa.Array) and any(value is None for value in new)

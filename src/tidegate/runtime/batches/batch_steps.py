@@ -1,7 +1,7 @@
 """Operators over whole columns: many records at once, with the same results as one by one.
 
-A batch that fails leaves nothing behind and is run again record by record, so that policies meet the record
-that failed and no other.
+A batch that fails is rolled back and run again record by record, so that policies apply to the record that
+failed and no other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.errors import StateError
 from tidegate.runtime.batches.columns import Changes, Columns, Keys
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.change import Change
-from tidegate.runtime.operators.immutable import PLAIN_TYPES, unchangeable
+from tidegate.runtime.operators.immutable import PLAIN_TYPES, is_immutable
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node, NodeKind
 
@@ -24,7 +24,7 @@ Step = Callable[[Columns], Columns]
 
 
 class BatchHost(Protocol):
-    """What batch steps need of their task."""
+    """The part of a task that batch steps use."""
 
     @property
     def null_values(self) -> NullValues: ...
@@ -35,7 +35,7 @@ class BatchHost(Protocol):
 
 
 BatchMaker: TypeAlias = "Callable[[BatchNode, BatchHost], Step]"
-"""Makes what a node does with a batch."""
+"""Returns the step of a node for batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +52,39 @@ class BatchNode:
 
 
 def _of_function(make: Callable[[Callable[..., Any]], Step]) -> BatchMaker:
-    """The maker of a step that has one function of the user and needs nothing else."""
+    """Return the maker of a step that needs one function of the user and nothing else."""
     return lambda batch_node, _: make(batch_node.node.functions["function"])
 
 
-class OneObjectForMany(Exception):  # noqa: N818 - no failure: the batch is run record by record
-    """A function returned one object for several records. Record by record each is used before the next is
-    made; over a batch the last form of it would stand for all."""
+class SharedObject(Exception):  # noqa: N818 - no failure: the batch is run record by record
+    """A function returned one object for several records. Record by record, each is used before the next is
+    computed; in a batch the last state of the object would count for all."""
 
 
-def _each_its_own(values: list[Any]) -> list[Any]:
-    """The values, unless one that can be changed comes twice."""
+def _distinct_objects(values: list[Any]) -> list[Any]:
+    """Return the values. Raises if a mutable one occurs twice."""
     if set(map(type, values)) <= PLAIN_TYPES or len(set(map(id, values))) == len(values):
         return values
-    comes: dict[int, int] = {}
+    seen_count: dict[int, int] = {}
     for value in values:
-        comes[id(value)] = times = comes.get(id(value), 0) + 1
-        if times == 2 and not unchangeable(value):
-            raise OneObjectForMany
+        seen_count[id(value)] = times = seen_count.get(id(value), 0) + 1
+        if times == 2 and not is_immutable(value):
+            raise SharedObject
     return values
 
 
 @_of_function
 def map_values(function: Callable[..., Any]) -> Step:
-    return lambda columns: columns.with_values(_each_its_own([function(value) for value in columns.listed()]))
+    return lambda columns: columns.with_values(
+        _distinct_objects([function(value) for value in columns.listed()])
+    )
 
 
 @_of_function
 def flat_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         made = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
-        values = _each_its_own([value for _, value in made])
+        values = _distinct_objects([value for _, value in made])
         return columns.take([index for index, _ in made], values)
 
     return step
@@ -100,7 +102,7 @@ def filter_values(function: Callable[..., Any]) -> Step:
 @_of_function
 def select_key(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        keys = _each_its_own([function(value) for value in columns.listed()])
+        keys = _distinct_objects([function(value) for value in columns.listed()])
         return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
 
     return step
@@ -114,7 +116,7 @@ def table_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         changes = [(one(old), one(new)) for old, new in columns.listed()]
         olds, news = ([change[side] for change in changes] for side in (0, 1))
-        return columns.with_values(Changes(olds, _each_its_own(news)))
+        return columns.with_values(Changes(olds, _distinct_objects(news)))
 
     return step
 
@@ -149,7 +151,7 @@ def emit(batch_node: BatchNode, host: BatchHost) -> Step:
 
 
 def _rows_to_send(columns: Columns, changes: Changes) -> Columns:
-    """New rows; where there was none and is none there is nothing to send."""
+    """Return the new rows to send; where there was no row and is none, there is nothing to send."""
     if isinstance(changes.new, pa.Array):
         return columns.with_values(changes.new)
     kept = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]

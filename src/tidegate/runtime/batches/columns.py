@@ -13,25 +13,26 @@ from tidegate.serde import Serde
 from tidegate.serde.plain import PLAIN
 
 Values: TypeAlias = "Sequence[Any] | pa.Array[Any]"
-"""Python values, or 64-bit numbers as Arrow has them."""
+"""Python values, or 64-bit numbers as an Arrow array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Each different key once, and for each record the number of the one that it has."""
+    """The distinct keys, and for each record the index of its key."""
 
     distinct: list[Any]
     numbers: pa.Array[Any]
     raw: list[bytes | None] | None = None
     """The bytes of the distinct keys as they were read, if they were."""
     serde: Serde[Any] | None = None
-    """What these bytes were read with."""
+    """The serde that these bytes were read with."""
 
     def take(self, rows: pa.Array[Any]) -> Keys:
         return replace(self, numbers=self.numbers.take(rows))
 
     def encoded(self, serde: Serde[Any] | None, encode: Callable[[Any], bytes | None]) -> list[bytes | None]:
-        """The bytes of the distinct keys. Plain values have one form, so what was read is right."""
+        """Return the bytes of the distinct keys. Plain values have one encoding, so the bytes that were read
+        are reused."""
         if self.raw is not None and serde is self.serde and serde in PLAIN.values():
             return self.raw
         return [encode(key) for key in self.distinct]
@@ -50,7 +51,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """`rows` says which record of the batch each came from; None if all are there."""
+    """Records as columns. `rows` is the index of each record in its batch; None if no record is missing."""
 
     keys: Keys
     values: Values | Changes
@@ -61,14 +62,14 @@ class Columns:
         return len(self.timestamps)
 
     def listed(self) -> Sequence[Any]:
-        """The values as Python has them."""
+        """Return the values as Python objects."""
         return list(self.values) if isinstance(self.values, Changes) else _listed(self.values)
 
     def with_values(self, values: Values | Changes) -> Columns:
         return replace(self, values=values)
 
     def take(self, indices: Sequence[int], values: Values | Changes) -> Columns:
-        """The records of these indices, with new values for them."""
+        """Return the records of these indices, with new values."""
         at = pa.array(indices, pa.int32())
         return Columns(
             self.keys.take(at),
@@ -80,29 +81,30 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The records of a batch by key: for each record its group and its place in it, both from 0; for each
+    """The records of a batch by key: for each record its group and its index in it, both from 0; for each
     group its size and its last record."""
 
     sizes: pa.Array[Any]
     last: pa.Array[Any]
     group: pa.Array[Any]
-    place: pa.Array[Any]
+    index: pa.Array[Any]
 
 
 def grouped(numbers: pa.Array[Any]) -> Groups:
-    """Records by numbers from 0 on, each of which is there. The sort is stable: a group keeps its order."""
+    """Group records by their numbers, which start at 0 without gaps. The sort is stable: a group keeps its
+    order."""
     order = pc.sort_indices(numbers).cast(pa.int64())
     runs: Any = pc.run_end_encode(numbers.take(order))
     ends = runs.run_ends
     starts = pa.concat_arrays([pa.array([0], ends.type), ends.slice(0, len(ends) - 1)])
     back = pc.inverse_permutation(order)
     group = _repeated(ends, pa.arange(0, len(ends)))
-    place = pc.subtract(pa.arange(0, len(numbers)), _repeated(ends, starts).cast(pa.int64()))
+    index = pc.subtract(pa.arange(0, len(numbers)), _repeated(ends, starts).cast(pa.int64()))
     return Groups(
         pc.subtract(ends, starts),
         order.take(pc.subtract(ends, pa.scalar(1, ends.type))),
         group.take(back),
-        place.take(back),
+        index.take(back),
     )
 
 

@@ -1,4 +1,4 @@
-"""Records of a batch that leave a task as they were read, such as those that pass a gate."""
+"""Records of a batch that a task sends unchanged, such as those that pass a gate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from tidegate.log.records import APPEND_SCHEMA
 from tidegate.runtime.batches.columns import Columns, Keys
-from tidegate.runtime.batches.whole_batches import BatchInWork
+from tidegate.runtime.batches.whole_batches import BatchOrigins
 from tidegate.runtime.output.sender import Sender
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
 
 class UnchangedBatch:
-    """One batch on its way to the topic of a node. Implements `PassingBatch` of the gate."""
+    """One batch for the topic of a node. Implements `PassingBatch` of the gate."""
 
     def __init__(
         self, sender: Sender, node: Node, partition: TopicPartition, batch: pa.RecordBatch, before: int
@@ -24,18 +24,18 @@ class UnchangedBatch:
         self._sender = sender
         self._node = node
         self._batch = batch
-        self._work = BatchInWork(partition, batch, batch.column(1), before, internal=False)
+        self._origins = BatchOrigins(partition, batch, batch.column(1), before, internal=False)
 
     @property
     def stream_times(self) -> pa.Array[Any]:
-        times: pa.Array[Any] = self._work.stream_times
+        times: pa.Array[Any] = self._origins.stream_times
         return times
 
     def send(
         self, keys: list[bytes | None], numbers: pa.Array[Any], rows: pa.Array[Any] | None, now: int
     ) -> None:
-        """Send these rows, all if None, with the headers that each would have alone."""
-        found = self._sender.writes_to(self._node)
+        """Send these rows, all if None, with the headers that each would have on its own."""
+        found = self._sender.route_of(self._node)
         if found is None or (rows is not None and not len(rows)):
             return
         target, owner = found
@@ -43,8 +43,10 @@ class UnchangedBatch:
         passing = self._batch if rows is None else self._batch.take(rows)
         if rows is not None:
             numbers = numbers.take(rows)
-        first = self._sender.take_numbers(passing.num_rows)
-        headers = self._work.headers(columns, owner, self._work.origins(columns, self._sender.name, first))
+        first = self._sender.reserve_sequence(passing.num_rows)
+        headers = self._origins.headers(
+            columns, owner, self._origins.origins(columns, self._sender.name, first)
+        )
         made = pa.RecordBatch.from_arrays(
             [passing.column(1), passing.column(2), passing.column(3), headers], schema=APPEND_SCHEMA
         )

@@ -15,11 +15,11 @@ from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.output.origin import (
     ORIGIN,
-    only_ours,
+    only_origin_headers,
     origin_column,
     origin_columns,
-    our_headers,
-    place_column,
+    origin_headers,
+    position_column,
 )
 from tidegate.runtime.output.sender import Sender
 from tidegate.serde.columns import encode_all, encode_ints
@@ -33,7 +33,7 @@ Stores = Callable[[StoreBuilder[Any]], Any]
 
 
 class BatchSource(Protocol):
-    """What the path needs of the source that it reads."""
+    """The part of a source that the whole-batch path uses."""
 
     @property
     def internal(self) -> bool: ...
@@ -52,29 +52,30 @@ class WholeBatches:
         self._steps = [node.step(self._output) for node in chain]
 
     def run(self, partition: TopicPartition, batch: pa.RecordBatch, before: int, now: int) -> tuple[int, int]:
-        """All records through all steps. The stream time of the source partition, `before` until now, and
-        the timestamp of the last record. Raises whatever a step raises; the caller takes all of it back."""
+        """Pass all records through all steps. Returns the new stream time of the source partition (`before`
+        is the old one) and the timestamp of the last record. Raises whatever a step raises; the caller rolls
+        back."""
         columns = self._source.columns(batch)
         internal = self._source.internal
-        work = BatchInWork(partition, batch, columns.timestamps, before, internal=internal)
-        self._output.begin(work, now)
+        batch_origins = BatchOrigins(partition, batch, columns.timestamps, before, internal=internal)
+        self._output.begin(batch_origins, now)
         for step in self._steps:
             columns = step(columns)
-        return work.stream_times[-1].as_py(), work.timestamps[-1].as_py()
+        return batch_origins.stream_times[-1].as_py(), batch_origins.timestamps[-1].as_py()
 
 
 class BatchOutput:
-    """Takes what batch steps send. The host of batch steps."""
+    """Sends what batch steps emit. The host of batch steps."""
 
     def __init__(self, sender: Sender, stores: Stores) -> None:
         self._sender = sender
         self._stores = stores
         self._encoders: dict[int, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
-        self._batch: BatchInWork | None = None
+        self._batch: BatchOrigins | None = None
         self._now = 0
 
-    def begin(self, batch: BatchInWork, now: int) -> None:
-        """From here on outputs come from this batch."""
+    def begin(self, batch: BatchOrigins, now: int) -> None:
+        """Set the batch that outputs come from."""
         self._batch, self._now = batch, now
 
     @property
@@ -85,8 +86,9 @@ class BatchOutput:
         return self._stores(builder)
 
     def emit_columns(self, node: Node, columns: Columns) -> None:
-        """Many records to a sink or an internal topic, with the headers that each would have alone."""
-        found = self._sender.writes_to(node)
+        """Send many records to a sink or an internal topic, with the headers that each would have on its
+        own."""
+        found = self._sender.route_of(node)
         batch = self._batch
         if found is None or batch is None:
             return
@@ -100,7 +102,7 @@ class BatchOutput:
             value_column = encode_ints(values)
         else:
             value_column = encode_all(values, encode_value)
-        origins = batch.origins(columns, self._sender.name, self._sender.take_numbers(len(columns)))
+        origins = batch.origins(columns, self._sender.name, self._sender.reserve_sequence(len(columns)))
         headers = batch.headers(columns, (owner_name, owner), origins)
         key_column = pa.array(keys, pa.binary()).take(columns.keys.numbers)
         made = pa.RecordBatch.from_arrays(
@@ -109,8 +111,8 @@ class BatchOutput:
         self._sender.outputs.add_batch(target, keys, columns.keys.numbers, made, self._now)
 
 
-class BatchInWork:
-    """The batch in work: what outputs need to know of the records that they come from."""
+class BatchOrigins:
+    """The origins of a batch's records, for the headers of its outputs."""
 
     def __init__(
         self,
@@ -124,25 +126,25 @@ class BatchInWork:
         self.timestamps = timestamps
         headers = batch.column(4)
         self._own: list[Headers] | None = None
-        if headers.null_count < len(headers) and not only_ours(headers):
+        if headers.null_count < len(headers) and not only_origin_headers(headers):
             self._own = [own_headers(raw) for raw in raw_records(partition, batch)]
         times = timestamps
         if internal:
             origins = origin_columns(partition, batch)
-            self._places, times = origins.positions, origins.times
+            self._positions, times = origins.positions, origins.times
         else:
-            self._places = place_column(partition, batch.column(0))
+            self._positions = position_column(partition, batch.column(0))
         self.stream_times: Any = pc.cumulative_max(times, start=pa.scalar(before, pa.int64()))
 
     def origins(self, columns: Columns, task: str, first: int) -> pa.Array[Any]:
-        places, times = self._places, pc.max_element_wise(self.stream_times, 0)
+        positions, times = self._positions, pc.max_element_wise(self.stream_times, 0)
         if columns.rows is not None:
-            places, times = places.take(columns.rows), times.take(columns.rows)
-        return origin_column(places, task, first, times)
+            positions, times = positions.take(columns.rows), times.take(columns.rows)
+        return origin_column(positions, task, first, times)
 
     def headers(self, columns: Columns, owner: tuple[str, bytes], origins: pa.Array[Any]) -> pa.Array[Any]:
         if self._own is None:
-            return our_headers(owner[1], origins)
+            return origin_headers(owner[1], origins)
         rows = range(len(self._own)) if columns.rows is None else columns.rows.to_pylist()
         added = [(owner, (ORIGIN, origin)) for origin in origins.to_pylist()]
         return header_column([(*self._own[row], *ours) for row, ours in zip(rows, added, strict=True)])

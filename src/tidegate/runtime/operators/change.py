@@ -1,4 +1,4 @@
-"""What goes along the edges of tables: the value before and the value now."""
+"""The change of a table's row, as steps of tables pass it on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _OLD, _NEW = 1, 2
 
 
 class Change(NamedTuple):
-    """A row's value before and after; None: no row."""
+    """A row's value before and after a change; None if there is no row."""
 
     old: Any
     new: Any
 
 
 def encode_change(serde: Serde[Any], change: Change) -> bytes:
-    """A change as the value of a record in an internal topic."""
+    """Encode a change as the value of a record in an internal topic."""
     old = b"" if change.old is None else serde.encode(change.old)
     new = b"" if change.new is None else serde.encode(change.new)
     flags = (_OLD if change.old is not None else 0) | (_NEW if change.new is not None else 0)
@@ -28,9 +28,9 @@ def encode_change(serde: Serde[Any], change: Change) -> bytes:
 
 
 def decode_change(serde: Serde[Any], data: bytes) -> Change:
-    """The change that such a value holds."""
+    """Decode a change from such a value."""
     if len(data) < _HEAD.size:
-        raise SerdeError("undecodable", "a change is cut short", "only tidegate may write to internal topics")
+        raise SerdeError("undecodable", "a change is truncated", "only tidegate may write to internal topics")
     flags, length = _HEAD.unpack_from(data)
     behind = _HEAD.size + length
     return Change(

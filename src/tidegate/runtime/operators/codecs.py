@@ -1,4 +1,4 @@
-"""How the topic of a node holds keys and values: as the user declared it, or by the serdes of the node."""
+"""The serdes of a node's topic: as the user declared them, or those of the node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def serdes_of(node: Node) -> tuple[Serde[Any] | None, Serde[Any] | None]:
 
 
 def encoders(node: Node) -> tuple[Callable[[Any], bytes | None], Callable[[Any], bytes | None]]:
-    """How a node that writes to a topic writes keys and values; None is no value."""
+    """Return the encoders of keys and values for a node that writes to a topic; None stands for no value."""
     if node.topic is not None:
         encode = node.topic.encode_value
         return node.topic.encode_key, _no_null(encode) if isinstance(node.topic, Topic) else encode
@@ -46,7 +46,7 @@ def decoders(node: Node) -> tuple[Callable[[bytes | None], Any], Callable[[bytes
 
 
 def _no_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """For topics of events: an event has a value."""
+    """Refuse None: in topics of events each record has a value."""
 
     def converted(value: Any) -> Any:
         if value is None:

@@ -13,11 +13,11 @@ from tidegate.topology.node import Node
 
 Handler = Callable[[Record[Any, Any]], None]
 Check = Callable[[Node, Any], Record[Any, Any]]
-"""A record that user code made, or an error."""
+"""Checks a record that user code created; raises if it cannot be written."""
 
 
 class Timer(Protocol):
-    """A call that comes again and again until it is cancelled."""
+    """A repeated call, until it is cancelled."""
 
     def cancel(self) -> None: ...
 
@@ -27,7 +27,7 @@ Emit = Callable[[Node, "bytes | None", "bytes | None", Record[Any, Any]], None]
 
 
 class OperatorHost(Protocol):
-    """What the operators of a task need of it."""
+    """The part of a task that its operators use."""
 
     @property
     def partition(self) -> int: ...
@@ -51,12 +51,12 @@ class OperatorHost(Protocol):
     def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer: ...
 
     def call_timers(self, timers: StoreBuilder[Any], call: Callable[[Any, int], None]) -> None:
-        """Call for each key of a store of timers, when its time has come."""
+        """Call this function for each key of a store of timers, when its time has come."""
         ...
 
 
 class StepContext:
-    """Implements what `Context` promises to user code."""
+    """Implements `Context` for user code."""
 
     def __init__(
         self, host: OperatorHost, node: Node, forward: Handler, named: Mapping[str, Handler], checked: Check
@@ -86,14 +86,15 @@ class StepContext:
         return self._host.now()
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
-        """Called with every record, so only the first call looks at the declared stores."""
+        """Return a declared store. This is called with every record, so only the first call checks the
+        declaration."""
         found = self._known.get(id(builder))
         if found is not None and not self._closed:
             return found
         if not any(declared is builder for declared in self._node.stores):
             raise StateError(
                 "undeclared-store",
-                f"{self._node.label} asks for store {builder.name!r}, which it did not declare",
+                f"{self._node.label} uses store {builder.name!r}, which it did not declare",
                 f"pass it: process({self._node.name!r}, ..., stores=[...])",
             )
         found = self._known[id(builder)] = self._host.store(builder)

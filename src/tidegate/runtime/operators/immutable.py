@@ -1,7 +1,7 @@
-"""Which values stay as they are, whoever holds them.
+"""Check whether a value is immutable.
 
-A hash does not show it: ordinary classes and dataclasses with `eq=False` have one by identity, whatever
-becomes of their attributes.
+A hash does not show it: ordinary classes and dataclasses with `eq=False` are hashable by identity, although
+their attributes can change.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ PLAIN_TYPES = frozenset(
 )
 
 
-def unchangeable(value: Any) -> bool:
-    """Plain values and enums; and tuples, frozensets, frozen Structs and frozen dataclasses of those."""
+def is_immutable(value: Any) -> bool:
+    """Return whether a value is immutable: plain values and enums; and tuples, frozensets, frozen Structs and
+    frozen dataclasses of those."""
     kind = type(value)
     if kind in PLAIN_TYPES or isinstance(value, Enum):
         return True
     if kind is frozenset or (isinstance(value, tuple) and not hasattr(value, "__dict__")):
-        return all(map(unchangeable, value))
+        return all(map(is_immutable, value))
     if isinstance(value, Struct):
         names = kind.__struct_fields__ if kind.__struct_config__.frozen else None
     else:
         names = _fields_of_frozen(kind)
-    return names is not None and all(unchangeable(getattr(value, name)) for name in names)
+    return names is not None and all(is_immutable(getattr(value, name)) for name in names)
 
 
 def _fields_of_frozen(kind: type) -> tuple[str, ...] | None:
-    """Of the class itself: what inherits from a frozen dataclass can get attributes of its own."""
+    """Return the fields if the class itself is a frozen dataclass: a subclass of one can get attributes of
+    its own."""
     made = vars(kind).get("__dataclass_params__")
     return tuple(one.name for one in fields(kind)) if made is not None and made.frozen else None

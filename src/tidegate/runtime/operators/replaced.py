@@ -1,4 +1,4 @@
-"""What a change of a store replaced, for as long as the change is in work: see `self_join`."""
+"""The row that a change of a store replaced, while the change is processed: see `self_join`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 
 class Replaced:
-    """The row of a store that the change in work replaced; no key between changes."""
+    """The row that the current change of a store replaced; the key is None between changes."""
 
     def __init__(self) -> None:
         self.key: bytes | None = None
         self.data: bytes | None = None
         self.time = -1
         self.number = 0
-        """Of the change; it rises."""
+        """The number of the change; it rises."""
 
     def forward(self, key: bytes, data: bytes | None, time: int, change: Callable[[], None]) -> None:
-        """Pass a change on while what it replaced is known."""
+        """Pass a change on while the replaced row is known."""
         self.key, self.data, self.time = key, data, time
         self.number += 1
         try:

@@ -1,13 +1,12 @@
 """Joins of tables whose sides come from one store: a table with itself, with a map or a filter of itself.
 
-A change of the store comes by both sides, or by one, and when the first comes the store has the new row
-already. So such a join does not put the sides together as they come. It knows the row that the change
+A change of the store arrives from both sides, or from one, and when the first arrives the store already has
+the new row. So such a join does not combine the sides as they arrive. It knows the row that the change
 replaced, reads both sides as they were and as they are, and sends the difference once:
 
-1. the step that changes the store notes what it replaced, and passes the change on;
-2. the first arrival sends join(left before, right before) -> join(left now, right now);
-3. a second arrival of the same change is dropped;
-4. what was replaced is forgotten. A change of another store that reaches the join is an ordinary one.
+1. the step that changes the store records what it replaced, and passes the change on; 2. the first arrival
+sends join(left before, right before) -> join(left now, right now); 3. a second arrival of the same change is
+dropped; 4. the replaced row is forgotten. A change of another store that reaches the join is an ordinary one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tidegate.topology.node import Node
 
 
 def shared_stores(nodes: Mapping[int, Node], join: Node) -> set[str]:
-    """The stores that both sides of a join of tables come from."""
+    """Return the stores that both sides of a join of tables come from."""
     left, right = (_stores_behind(nodes, nodes[parent]) for parent in join.parents)
     return left & right
 
@@ -35,7 +34,8 @@ def self_join(
     ordinary: Callable[[int], Handler],
     forward: Handler,
 ) -> Callable[[int], Handler]:
-    """The handler for each parent. `sides`: how the left and the right one were before, and are now."""
+    """Return a handler for each parent. `sides` are the getters of the left and the right side, before and
+    now."""
     (left_before, left_now), (right_before, right_now) = sides
     handled: dict[int, int] = {}
 

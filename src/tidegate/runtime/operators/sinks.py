@@ -46,7 +46,8 @@ def internal_sink(chain: Chain, node: Node) -> Handler:
         emit(node, key_bytes, None if record.value is None else value_serde.encode(record.value), record)
 
     def grouped(record: R) -> None:
-        """A row whose group is None is in no group; the one that it was in gives it back."""
+        """Send a change to the groups of its old and new row. A row whose group is None is in no group; its
+        old group, if any, subtracts it."""
         old, new = record.value
         before = None if old is None else function(old)
         after = None if new is None else function(new)
@@ -66,13 +67,17 @@ def internal_sink(chain: Chain, node: Node) -> Handler:
 
 
 def _wrong_key(chain: Chain, node: Node, error: SerdeError, key: object) -> SerdeError:
-    """The error with the step and its line. Keys of a function without annotation are written as str: where
-    it returns something else, the hint names the type to declare."""
+    """Return the error with the step and its line. Keys of a function without annotation are written as str:
+    if it returns something else, the hint names the type to declare."""
     parent = chain.topology.nodes[node.parents[0]]
     selects = node.kind is NodeKind.TABLE_GROUP or parent.kind is NodeKind.SELECT_KEY
     by_type = selects and error.code == "wrong-type"
     where = parent.location if parent.kind is NodeKind.SELECT_KEY else node.location
-    hint = f"pass key={type(key).__name__} at {where}, or return what its keys are" if by_type else error.hint
+    hint = (
+        f"pass key={type(key).__name__} at {where}, or return keys of the declared type"
+        if by_type
+        else error.hint
+    )
     return SerdeError(error.code, f"{node.label} at {node.location}, key: {error.message}", hint)
 
 

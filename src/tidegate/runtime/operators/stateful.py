@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.context import Handler, StepContext
-from tidegate.runtime.operators.kept_rows import KeptRows, made_by, wants_old
+from tidegate.runtime.operators.kept_rows import KeptRows, initial_value, wants_old
 from tidegate.runtime.operators.step import Chain, R, changed, checked, needed
 from tidegate.topology.node import Node
 
@@ -15,7 +15,7 @@ from tidegate.topology.node import Node
 def aggregate(chain: Chain, node: Node) -> Handler:
     kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
     step, ignored, with_old = aggregation(node), chain.host.null_values, wants_old(chain, node)
-    read, apart, cell = kept.read, kept.apart, chain.replaced(node.stores[0].name)
+    read, isolated, cell = kept.read, kept.isolated, chain.replaced(node.stores[0].name)
 
     def handle(record: R) -> None:
         if record.value is None:
@@ -28,7 +28,7 @@ def aggregate(chain: Chain, node: Node) -> Handler:
         after = kept.written(new)
         at = max(replaced_at, record.timestamp)
         kept.save(key, after, at)
-        made = changed(record, Change(apart(old, before) if with_old else old, apart(new, after)), at)
+        made = changed(record, Change(isolated(old, before) if with_old else old, isolated(new, after)), at)
         if cell is None:
             forward(made)
         else:
@@ -73,7 +73,7 @@ def join(chain: Chain, node: Node, parent: int) -> Handler:
 
 
 def aggregation(node: Node) -> Callable[[Any, Any], Any]:
-    """(what there is, value) -> what there will be."""
+    """Return the function (state or None, value) -> new state."""
     functions, built_in = node.functions, node.options["built_in"]
     if built_in == "count":
         return lambda old, value: 1 if old is None else old + 1  # noqa: ARG005
@@ -83,16 +83,16 @@ def aggregation(node: Node) -> Callable[[Any, Any], Any]:
     if built_in == "reduce":
         reduce = functions["reduce"]
         return lambda old, value: value if old is None else reduce(old, value)
-    initial, add = made_by(functions["initial"]), functions["add"]
+    initial, add = initial_value(functions["initial"]), functions["add"]
     return lambda old, value: add(initial() if old is None else old, value)
 
 
 def _ignore(record: R) -> None:
-    """A change of the table does not touch records that have passed."""
+    """Ignore a change of the table: it does not affect records that have passed."""
 
 
 def _with_policy(handle: Handler, policy: str) -> Handler:
-    """Errors that come out of this step follow its own policy; the innermost one counts."""
+    """Mark errors of this step with its own policy; the innermost one counts."""
 
     def guarded(record: R) -> None:
         try:

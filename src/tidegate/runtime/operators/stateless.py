@@ -1,4 +1,4 @@
-"""Steps that keep nothing."""
+"""Steps without state."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def map_batches(chain: Chain, node: Node) -> Handler:
         if getattr(made, "schema", None) != APPEND_SCHEMA:
             raise UserCodeError(
                 "wrong-type",
-                f"{node.label} at {node.location} returned no batch with the columns that it was given",
+                f"{node.label} at {node.location} did not return a batch with the same columns",
                 "return timestamp, key, value and headers, of the same types",
             )
         for row in made.to_pylist():

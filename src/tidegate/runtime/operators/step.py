@@ -1,4 +1,4 @@
-"""What makes handlers out of nodes: shared by the files that do."""
+"""What the modules that compile nodes into handlers share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tidegate.topology.node import Node
 
 R = Record[Any, Any]
 Getter = Callable[[Any], tuple[Any, int]]
-"""From a key to a table's row and its time, now; None if there is no row."""
+"""Returns a table's row for a key, and its time; None if there is no row."""
 
 
 class Chain(Protocol):
-    """What the makers of handlers need of the chain that they work for."""
+    """The part of a chain that is needed to compile a handler."""
 
     @property
     def host(self) -> OperatorHost: ...
@@ -33,23 +33,24 @@ class Chain(Protocol):
     def handler(self, node: Node, parent: int) -> Handler: ...
 
     def getter(self, node: Node, *, before: bool = False) -> Getter:
-        """How a table's row is read; with `before` as it was before the change in work."""
+        """Return how a table's row is read; with `before` as it was before the current change."""
         ...
 
     def replaced(self, store: str) -> Replaced | None:
-        """Where the step that changes a store notes what it replaces; None if no step needs it."""
+        """Return where the step that changes a store records what it replaces; None if no step needs it."""
         ...
 
     def watched(self, store: str) -> Replaced:
-        """The same, and from now on a step needs it."""
+        """Return the same, and record that a step needs it."""
         ...
 
     def gate(self, node: Node) -> Handler:
-        """What a gate does with an event."""
+        """Return the handler of a gate for events."""
         ...
 
     def self_join(self, node: Node, make: Callable[[], Callable[[int], Handler]]) -> Callable[[int], Handler]:
-        """The handlers of a join of a table with itself, by parent: made once, since its sides share them."""
+        """Return the handlers of a join of a table with itself, by parent: created once, since its sides
+        share them."""
         ...
 
     def add_step(self, step: Any, context: StepContext) -> None: ...
@@ -64,23 +65,25 @@ def needed(node: Node, key: Any) -> Any:
 
 
 def changed(record: R, change: Change, timestamp: int) -> R:
-    """A change that a record brings about, at its own time."""
+    """Return a record with a change, at its own time."""
     return Record(
         record.key, change, timestamp, record.headers, record.topic, record.partition, record.offset
     )
 
 
 def checked(node: Node, made: Any) -> R:
-    """A record that user code made, if it is one. What cannot be written must show now: the commit, where it
-    would show otherwise, belongs to many records."""
+    """Return a record that user code created, or raise if it cannot be written. It is checked here, since the
+    commit concerns many records."""
     if not isinstance(made, Record):
-        raise _wrong(node, f"gave a {type(made).__name__}", "give a Record, such as record.with_value(...)")
+        raise _wrong(
+            node, f"produced a {type(made).__name__}", "use a Record, such as record.with_value(...)"
+        )
     if type(made.timestamp) is not int:
-        raise _wrong(node, f"gave a record with timestamp {made.timestamp!r}", "give milliseconds, an int")
+        raise _wrong(node, f"produced a record with timestamp {made.timestamp!r}", "use milliseconds, an int")
     for name, value in made.headers:
         check_header(name)
         if value is not None and not isinstance(value, bytes):
-            raise _wrong(node, f"gave header {name!r} a {type(value).__name__}", "give bytes or None")
+            raise _wrong(node, f"set header {name!r} to a {type(value).__name__}", "use bytes or None")
     return made
 
 

@@ -1,4 +1,4 @@
-"""Steps of tables: they carry changes, and answer what a row is now."""
+"""Steps of tables: they pass changes on, and return the current row of a key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.context import Handler
-from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows, made_by, wants_old
+from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows, initial_value, wants_old
 from tidegate.runtime.operators.replaced import Replaced
 from tidegate.runtime.operators.self_join import self_join, shared_stores
 from tidegate.runtime.operators.step import Chain, Getter, R, changed, needed
@@ -79,7 +79,7 @@ def _join_of_two(chain: Chain, node: Node, parent: int) -> Handler:
 def table_aggregate(chain: Chain, node: Node) -> Handler:
     kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
     initial, add, subtract = (node.functions[role] for role in ("initial", "add", "subtract"))
-    begin, empty, with_old = made_by(initial), node.options.get("empty"), wants_old(chain, node)
+    begin, empty, with_old = initial_value(initial), node.options.get("empty"), wants_old(chain, node)
     cell = chain.replaced(node.stores[0].name)
 
     def handle(record: R) -> None:
@@ -95,7 +95,7 @@ def table_aggregate(chain: Chain, node: Node) -> Handler:
             total = None
         after, at = kept.written(total), max(replaced_at, record.timestamp)
         kept.save(key, after, at)
-        old, new = kept.apart(old, before) if with_old else old, kept.apart(total, after)
+        old, new = kept.isolated(old, before) if with_old else old, kept.isolated(total, after)
         made = changed(record, Change(old, new), at)
         if cell is None:
             forward(made)
@@ -121,7 +121,7 @@ def _self_join(chain: Chain, node: Node, shared: list[str]) -> Callable[[int], H
 
 
 def getter_of(chain: Chain, node: Node, *, before: bool = False) -> Getter:
-    """How another step reads a table's row, now, or as it was before the change in work."""
+    """Return how another step reads a table's row: now, or as it was before the current change."""
     if node.stores:
         kept = KeptRows(node.stores[0], chain.host.store(node.stores[0]))
         cell = chain.replaced(node.stores[0].name)

@@ -1,4 +1,4 @@
-"""What happens to a record that fails, and what is kept of it."""
+"""Error policies: which errors a record caused, and what its dead letter holds."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tidegate.errors import LogError, RegistryError, StateError, TidegateError, 
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers, RawRecord
 from tidegate.runtime.output.origin import origin_of
-from tidegate.text.user_place import user_place
+from tidegate.text.user_code_location import user_code_location
 from tidegate.types import TopicPartition
 
 RecordPosition = tuple[TopicPartition, int]
 """A source partition and an offset in it."""
-CODE, MESSAGE, POSITION, INTERNAL_POSITION, PLACE = (
+CODE, MESSAGE, POSITION, INTERNAL_POSITION, CODE_LOCATION = (
     HEADER_PREFIX + "error." + name for name in ("code", "message", "position", "internal-position", "place")
 )
-_BY_THE_RECORD = {
+_CAUSED_BY_RECORD = {
     "row-too-large",
     "bad-session",
     "bad-timer",
@@ -30,76 +30,77 @@ _BY_THE_RECORD = {
     "scan-ended",
     "undeclared-store",
 }
-"""What a store or a topic refuses because of the record in work."""
+"""Errors of a store or a topic that are caused by the current record."""
 
 
-def by_the_record(error: Exception) -> bool:
-    """Whether another record might pass. A broken store, a full disk, a fence or a registry that does not
-    answer is no record's fault, and a policy would lose one record after the other."""
+def caused_by_record(error: Exception) -> bool:
+    """Return whether the record caused the error, so that another record might pass. A broken store, a full
+    disk, a fence or an unreachable registry is not caused by a record: a policy would lose one record after
+    the other."""
     if isinstance(error, StateError | LogError):
-        return error.code in _BY_THE_RECORD
+        return error.code in _CAUSED_BY_RECORD
     return not isinstance(error, MemoryError | RegistryError)
 
 
 def policy_of(error: BaseException, source: str) -> str:
-    """The policy of the innermost step that has one, else that of the source."""
+    """Return the policy of the innermost step that has one, else that of the source."""
     policy: Any = getattr(error, "tidegate_policy", source)
     return str(policy)
 
 
-def translated_errors(
+def error_at_record(
     error: Exception, raw: RawRecord, generation: int, *, internal: bool = False
 ) -> TidegateError:
-    """The failure with the record's position; what user code raised as a UserCodeError. Of a record of an
-    internal topic it is the position in the user's topic, where its origin is known."""
+    """Return the error with the record's position; errors of user code as a UserCodeError. For a record of an
+    internal topic this is the position in the user's topic, if its origin is known."""
     read = (raw.partition.topic, raw.partition.partition, raw.offset)
-    position = (_of_user(raw) or read) if internal else read
+    position = (_position_in_user_topic(raw) or read) if internal else read
     topic, partition, offset = position
-    behind = "" if position == read else f" ({raw.partition} offset {raw.offset})"
-    where = f"{topic}/{partition} offset {offset}{behind}: "
+    internal_position = "" if position == read else f" ({raw.partition} offset {raw.offset})"
+    where = f"{topic}/{partition} offset {offset}{internal_position}: "
     if not isinstance(error, TidegateError):
         return in_user_code(error, where, generation, position)
-    told = copy.copy(error)
-    told.message = where + error.message
-    told.args = (told.message,)
-    told.position = position  # type: ignore[attr-defined]
-    told.__cause__ = error
-    return told
+    located = copy.copy(error)
+    located.message = where + error.message
+    located.args = (located.message,)
+    located.position = position  # type: ignore[attr-defined]
+    located.__cause__ = error
+    return located
 
 
 def in_user_code(
     error: Exception, where: str, generation: int, position: tuple[str, int, int] | None = None
 ) -> UserCodeError:
-    """What a user's function raised, with its line."""
-    place = user_place(error)
-    told = UserCodeError(
+    """Return the error of a user's function as a UserCodeError with its line."""
+    location = user_code_location(error)
+    wrapped = UserCodeError(
         "user-code",
-        f"{where}{type(error).__name__}: {error}" + (f" at {place}" if place else ""),
-        'mend the function, or set on_error="skip" or "dead-letter" on the source',
+        f"{where}{type(error).__name__}: {error}" + (f" at {location}" if location else ""),
+        'fix the function, or set on_error="skip" or "dead-letter" on the source',
         position=position,
         generation=generation,
     )
-    told.__cause__ = error
-    return told
+    wrapped.__cause__ = error
+    return wrapped
 
 
 def dead_letter_headers(raw: RawRecord, error: TidegateError) -> Headers:
-    """The record's own headers, then where it stood and what went wrong."""
+    """Return the headers of a dead letter: the record's own, then its position and the error."""
     cause = error.__cause__ or error
     read = (raw.partition.topic, raw.partition.partition, raw.offset)
     position: tuple[str, int, int] = getattr(error, "position", None) or read
-    said = [
+    fields = [
         (CODE, error.code),
         (MESSAGE, error.message[:1000]),
         (POSITION, _joined(position)),
         *([(INTERNAL_POSITION, _joined(read))] if position != read else []),
-        (PLACE, user_place(cause)),
+        (CODE_LOCATION, user_code_location(cause)),
     ]
-    return [*raw.headers, *((name, text.encode("utf-8", "replace")) for name, text in said)]
+    return [*raw.headers, *((name, text.encode("utf-8", "replace")) for name, text in fields)]
 
 
-def _of_user(raw: RawRecord) -> tuple[str, int, int] | None:
-    """Where the record of an internal topic came from; None of one that a timer made, or another program."""
+def _position_in_user_topic(raw: RawRecord) -> tuple[str, int, int] | None:
+    """Return the origin of a record of an internal topic; None if a timer or another program wrote it."""
     origin = origin_of(raw.headers)
     parts = [] if origin is None else origin.position.rsplit("/", 2)
     return (parts[0], int(parts[1]), int(parts[2])) if len(parts) == 3 else None

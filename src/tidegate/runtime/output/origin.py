@@ -1,11 +1,11 @@
-"""Where a record that we wrote came from: two headers behind the record's own.
+"""The origin of a record that tidegate wrote: two headers after the record's own.
 
     tidegate.owner   app/sink: whose row it is; an upgrade touches only its own
-    tidegate.origin  "topic/partition/offset task/sequence time": the record of a source topic that it came
-                     from, also across internal topics; the task that made it with the running number of its
-                     output; and the stream time there
+    tidegate.origin  "topic/partition/offset task/sequence time": the source record, also across internal
+                     topics; the task that wrote the record with the sequence number of its output; and the
+                     stream time there
 
-One header for the three, since they are written for every record and read together.
+One header holds all three, since they are written for every record and read together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def origin_header(position: str, task: str, sequence: int, time: int) -> tuple[s
 
 
 def origin_of(headers: Headers) -> Origin | None:
-    """The origin of a record, or None if it is not one of ours."""
+    """Return the origin of a record, or None if tidegate did not write it."""
     for name, value in reversed(headers):
         if name == ORIGIN and value is not None:
             position, task, time = value.decode().rsplit(" ", 2)
@@ -45,34 +45,34 @@ def origin_of(headers: Headers) -> Origin | None:
     return None
 
 
-def place_column(partition: TopicPartition, offsets: pa.Array[Any]) -> pa.Array[Any]:
-    """The positions of records of one partition, as an origin header has them."""
+def position_column(partition: TopicPartition, offsets: pa.Array[Any]) -> pa.Array[Any]:
+    """Return the positions of records of one partition, as in an origin header."""
     joined: Any = pc.binary_join_element_wise(f"{partition}/", pc.cast(offsets, pa.string()), "")
     return joined
 
 
-def origin_column(places: pa.Array[Any], task: str, sequence: int, times: pa.Array[Any]) -> pa.Array[Any]:
-    """What `origin_header` gives for many records, numbered from `sequence` on."""
-    number = pc.cast(pa.arange(sequence, sequence + len(places)), pa.string())
+def origin_column(positions: pa.Array[Any], task: str, sequence: int, times: pa.Array[Any]) -> pa.Array[Any]:
+    """Return origin headers of many records, numbered from `sequence` on."""
+    number = pc.cast(pa.arange(sequence, sequence + len(positions)), pa.string())
     time = pc.cast(times, pa.string())
-    joined: Any = pc.binary_join_element_wise(places, f" {task}/", number, " ", time, "")
+    joined: Any = pc.binary_join_element_wise(positions, f" {task}/", number, " ", time, "")
     return joined.cast(pa.binary())
 
 
-def our_headers(owner: bytes, origins: pa.Array[Any]) -> pa.Array[Any]:
-    """The headers of records that have none of their own."""
+def origin_headers(owner: bytes, origins: pa.Array[Any]) -> pa.Array[Any]:
+    """Return the header column of records that have no headers of their own."""
     count = len(origins)
-    places = pa.arange(0, 2 * count)
-    of_origin = pc.add(pc.shift_right(places, 1), 1)
+    indices = pa.arange(0, 2 * count)
+    of_origin = pc.add(pc.shift_right(indices, 1), 1)
     both = pa.concat_arrays([pa.array([owner], pa.binary()), origins])
-    values = both.take(pc.if_else(_odd(places), of_origin, 0))
-    structs = pa.StructArray.from_arrays([_names(places), values], fields=list(HEADERS_TYPE.value_type))
+    values = both.take(pc.if_else(_odd(indices), of_origin, 0))
+    structs = pa.StructArray.from_arrays([_names(indices), values], fields=list(HEADERS_TYPE.value_type))
     ends = pa.arange(0, 2 * count + 1, 2).cast(pa.int32())
     return pa.ListArray.from_arrays(ends, structs, type=HEADERS_TYPE)
 
 
-def only_ours(headers: pa.Array[Any]) -> bool:
-    """Whether each record has exactly the two headers that we write."""
+def only_origin_headers(headers: pa.Array[Any]) -> bool:
+    """Return whether each record has exactly the two headers that tidegate writes."""
     if headers.null_count or not pc.all(pc.equal(pc.list_value_length(headers), 2)).as_py():
         return False
     names: Any = pc.struct_field(headers.flatten(), [0])
@@ -89,15 +89,15 @@ class OriginColumns(NamedTuple):
 
 
 def origin_columns(partition: TopicPartition, batch: pa.RecordBatch) -> OriginColumns:
-    """The origins of records of an internal topic, as they were read. One that is not ours (nobody else
-    should write there) is its own origin."""
+    """Return the origins of records of an internal topic. A record that tidegate did not write is its own
+    origin."""
     offsets, timestamps, headers = batch.column(0), batch.column(1), batch.column(4)
-    if len(headers) and only_ours(headers):
-        ours: Any = pc.struct_field(headers.flatten(), [1]).take(pa.arange(1, 2 * len(headers), 2))
-        parts: Any = pc.split_pattern(ours.cast(pa.string()), " ").flatten()
-        at = [parts.take(pa.arange(place, 3 * len(headers), 3)) for place in range(3)]
+    if len(headers) and only_origin_headers(headers):
+        contents: Any = pc.struct_field(headers.flatten(), [1]).take(pa.arange(1, 2 * len(headers), 2))
+        parts: Any = pc.split_pattern(contents.cast(pa.string()), " ").flatten()
+        at = [parts.take(pa.arange(part, 3 * len(headers), 3)) for part in range(3)]
         task: Any = pc.split_pattern(at[1], "/", max_splits=1, reverse=True).flatten()
-        names, numbers = (task.take(pa.arange(place, 2 * len(headers), 2)) for place in range(2))
+        names, numbers = (task.take(pa.arange(part, 2 * len(headers), 2)) for part in range(2))
         return OriginColumns(at[0], names, numbers.cast(pa.int64()), at[2].cast(pa.int64()))
     rows = zip(offsets.to_pylist(), timestamps.to_pylist(), headers.to_pylist(), strict=True)
     found = [
@@ -114,9 +114,9 @@ def origin_columns(partition: TopicPartition, batch: pa.RecordBatch) -> OriginCo
     )
 
 
-def _names(places: pa.Array[Any]) -> pa.Array[Any]:
-    return pa.array([OWNER, ORIGIN]).take(pc.bit_wise_and(places, 1))
+def _names(indices: pa.Array[Any]) -> pa.Array[Any]:
+    return pa.array([OWNER, ORIGIN]).take(pc.bit_wise_and(indices, 1))
 
 
-def _odd(places: pa.Array[Any]) -> Any:
-    return pc.equal(pc.bit_wise_and(places, 1), 1)
+def _odd(indices: pa.Array[Any]) -> Any:
+    return pc.equal(pc.bit_wise_and(indices, 1), 1)

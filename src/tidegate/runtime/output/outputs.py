@@ -1,4 +1,4 @@
-"""What a task writes to topics, held in memory until the commit."""
+"""The records that a task writes, buffered until the commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBERED_KEYS = 100_000
 
 @dataclass(slots=True)
 class _Waiting:
-    """The records for one partition: whole batches, then single ones."""
+    """The pending records of one partition: whole batches, then single ones."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows_before: int = 0
@@ -45,13 +45,13 @@ class _Waiting:
         self._cut_single(0)
 
     def all(self) -> list[pa.RecordBatch]:
-        """Everything, in order."""
+        """Return all pending records, in order."""
         if not self.timestamps:
             return self.batches
         return [*self.batches, columns_to_batch(self.timestamps, self.keys, self.values, self.headers)]
 
     def last_headers(self) -> Headers:
-        """Those of the last record; none if there is none."""
+        """Return the headers of the last record; none if there is no record."""
         if self.headers:
             return self.headers[-1]
         if not self.batches:
@@ -60,7 +60,7 @@ class _Waiting:
         return [(pair["name"], pair["value"]) for pair in pairs or ()]
 
     def cut(self, length: int) -> None:
-        """Keep the first records only."""
+        """Keep only the first `length` records."""
         self._cut_single(max(0, length - self.rows_before))
         while self.rows_before > length:
             last = self.batches.pop()
@@ -75,7 +75,7 @@ class _Waiting:
 
 
 class Target:
-    """One topic that a task writes to: its partitions, and the records waiting for each."""
+    """One topic that a task writes to, with the pending records of each partition."""
 
     def __init__(self, info: TopicInfo, without_key: int) -> None:
         self.check = RowCheck(info)
@@ -86,7 +86,7 @@ class Target:
         self.waiting = [_Waiting() for _ in range(info.partitions)]
 
     def partition(self, key: bytes | None) -> int:
-        """Where a key belongs; a record without one stays in the task's own partition."""
+        """Return the partition of a key. A record without a key goes to the task's own partition."""
         if key is None:
             return self._without_key
         known = self._partitions.get(key)
@@ -106,7 +106,7 @@ class Target:
     def spread(
         self, keys: Sequence[bytes | None], numbers: pa.Array[Any], batch: pa.RecordBatch
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The records of a batch by partition; `numbers` says which of the keys each has."""
+        """Split a batch by partition; `numbers` is the index of each record's key in `keys`."""
         if self._count == 1:
             yield 0, batch
             return
@@ -123,8 +123,8 @@ class Target:
                 yield TopicPartition(self.name, number), batch
 
 
-class Outputs:
-    """Records by topic and partition, in order. Those of a record that failed are taken back."""
+class TaskOutputs:
+    """Pending records by topic and partition, in order. Those of a record that failed are rolled back."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
@@ -133,7 +133,7 @@ class Outputs:
         self.bytes = 0
 
     def target(self, info: TopicInfo) -> Target:
-        """The topic as a target, made once."""
+        """Return the target of a topic, created once."""
         target = self._targets.get(info.name)
         if target is None:
             target = self._targets[info.name] = Target(info, self._partition)
@@ -148,12 +148,12 @@ class Outputs:
         headers: Headers,
         now: int,
     ) -> None:
-        """One record. Raises, before it is added, for what the topic cannot take."""
+        """Add one record. Raises, before it is added, if the topic cannot take it."""
         self.bytes += target.check.size(key, value, timestamp, headers, now)
         target.waiting[target.partition(key)].add(key, value, timestamp, headers)
 
     def add_to(self, target: Target, partition: int, timestamp: int, headers: Headers, now: int) -> None:
-        """One record without key and value to a partition."""
+        """Add a record without key and value to a partition."""
         self.bytes += target.check.size(None, None, timestamp, headers, now)
         target.waiting[partition].add(None, None, timestamp, headers)
 
@@ -165,17 +165,17 @@ class Outputs:
         batch: pa.RecordBatch,
         now: int,
     ) -> None:
-        """Many records. Raises, before any is added, for one that the topic cannot take."""
+        """Add many records. Raises, before any is added, if the topic cannot take one of them."""
         self.bytes += target.check.sizes(batch, now)
         for partition, part in target.spread(keys, numbers, batch):
             target.waiting[partition].add_batch(part)
 
     def begin_record(self) -> None:
-        """From here on what is added can be taken back."""
+        """Mark the lengths that `roll_back` returns to."""
         self._before = {name: target.lengths() for name, target in self._targets.items()}
 
-    def take_back(self) -> None:
-        """The record failed: what it wrote never was."""
+    def roll_back(self) -> None:
+        """Remove the outputs of a failed record."""
         for name, target in self._targets.items():
             target.cut(self._before.get(name, [0] * len(target.waiting)))
 

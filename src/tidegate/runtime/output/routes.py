@@ -1,4 +1,4 @@
-"""Where the nodes of a task write, and whose records these are."""
+"""The topics that the nodes of a task write to, with the owner header of their records."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
 from tidegate.runtime.modes import Destination, destination_of
 from tidegate.runtime.output.origin import OWNER
-from tidegate.runtime.output.outputs import Outputs, Target
+from tidegate.runtime.output.outputs import Target, TaskOutputs
 from tidegate.runtime.run_context import RunContext
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
 Route = tuple[Target, tuple[str, bytes]]
-"""A target, and the header that says whose record it is."""
+"""A target, and the header with the owner of the record."""
 
 
 class Routes:
-    """The targets of one task, looked up once each."""
+    """The targets of one task, each looked up once."""
 
-    def __init__(self, context: RunContext, outputs: Outputs) -> None:
+    def __init__(self, context: RunContext, outputs: TaskOutputs) -> None:
         self._context = context
         self._outputs = outputs
         self._known: dict[int, Route | None] = {}
 
     def of(self, node: Node) -> Route | None:
-        """Where the node's records go; None if nowhere."""
+        """Return where the node's records go; None if nowhere."""
         try:
             return self._known[node.id]
         except KeyError:
@@ -33,11 +33,11 @@ class Routes:
             return found
 
     def open(self, subtopology: Subtopology) -> list[Route]:
-        """Look up all that nodes of the subtopology write to. The internal topics among it that only this
-        app reads: what a gate admits is for others, too."""
-        mine = set(subtopology.nodes)
+        """Look up all topics that the subtopology writes to. Returns the internal ones that only this app
+        reads: what a gate admits may have other readers."""
+        own_nodes = set(subtopology.nodes)
         nodes = self._context.topology.nodes.values()
-        written = [node for node in nodes if not mine.isdisjoint(node.parents)]
+        written = [node for node in nodes if not own_nodes.isdisjoint(node.parents)]
         for node in written:
             if node.kind in SINKS:
                 self.of(node)

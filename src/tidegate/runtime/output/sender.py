@@ -1,4 +1,4 @@
-"""What a task sends: where it goes, and the headers with its origin. Held until the commit."""
+"""Sends the outputs of a task: chooses the topic, adds the origin headers, and buffers until the commit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import RawRecord
 from tidegate.record import Record
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.output.on_error import by_the_record, dead_letter_headers
+from tidegate.runtime.output.on_error import caused_by_record, dead_letter_headers
 from tidegate.runtime.output.origin import origin_header
-from tidegate.runtime.output.outputs import Outputs
+from tidegate.runtime.output.outputs import TaskOutputs
 from tidegate.runtime.output.routes import Route, Routes
 from tidegate.runtime.output.time_only import MARK, TimeOnlySender
 from tidegate.runtime.run_context import RunContext
@@ -22,61 +22,61 @@ from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
-NOWHERE = "-"  # where outputs of timers come from
+NO_RECORD = "-"  # the origin of outputs of timers
 
 
 class Sender:
-    """Of one task. It knows the record in work: outputs name the position that they come from."""
+    """The sender of one task. It knows the current record: outputs name the position that they come from."""
 
-    def __init__(self, context: RunContext, task: TaskId, moment: StoreTime) -> None:
-        self.outputs = Outputs(task.partition)
+    def __init__(self, context: RunContext, task: TaskId, store_time: StoreTime) -> None:
+        self.outputs = TaskOutputs(task.partition)
         self.null_values, self.dead_letters = NullValues(), Tally()
         self.name = str(task)
         self._record: RawRecord | None = None
-        self._place = NOWHERE
-        """The position of the record in work as headers have it; empty until an output needs it."""
+        self._origin_position = NO_RECORD
+        """The position of the current record as in headers; empty until an output needs it."""
         self._refusal: LogError | None = None
-        """Why the log refused the record in work."""
+        """Why the log refused the current record."""
         self._now = 0
         self._context = context
-        self._moment = moment
+        self._store_time = store_time
         self._routes = Routes(context, self.outputs)
         self._time_only = TimeOnlySender([], -1, 0)
         self._sequence = 0
         self._sequence_before = 0
 
-    # --- the record in work ---------------------------------------------------------------------------
+    # --- the current record ---------------------------------------------------------------------------
 
     def begin(self, raw: RawRecord, refusal: LogError | None = None) -> None:
-        """From here on outputs come from this record. `refusal`: why the log refused what it led to."""
-        self._record, self._place, self._refusal = raw, "", refusal
+        """Make this the current record. `refusal` is why the log refused its outputs."""
+        self._record, self._origin_position, self._refusal = raw, "", refusal
 
-    def came_from(self, position: str) -> None:
-        """The record in work comes from this position: the origin of what was read from an internal topic."""
-        self._place = position
+    def set_origin(self, position: str) -> None:
+        """Set the origin of the current record, as read from an internal topic."""
+        self._origin_position = position
 
     def between_records(self) -> None:
-        """From here on outputs come from no record: timers and gates send by themselves."""
-        self._place, self._refusal = NOWHERE, None
+        """Leave the current record: outputs of timers and gates come from no record."""
+        self._origin_position, self._refusal = NO_RECORD, None
 
     @property
     def last(self) -> RawRecord | None:
-        """The record in work, or the one that was in work last."""
+        """The current record, or the last one."""
         return self._record
 
-    def in_work(self) -> RawRecord:
-        """The record in work."""
+    def current(self) -> RawRecord:
+        """Return the current record."""
         assert self._record is not None  # noqa: S101 - outputs come from records
         return self._record
 
-    def where(self) -> str:
-        """The place of the record in work."""
-        if not self._place and self._record is not None:
-            self._place = f"{self._record.partition}/{self._record.offset}"
-        return self._place
+    def origin_position(self) -> str:
+        """Return the position that outputs come from."""
+        if not self._origin_position and self._record is not None:
+            self._origin_position = f"{self._record.partition}/{self._record.offset}"
+        return self._origin_position
 
     def fail_if_refused(self, topic: str = "") -> None:
-        """Where the record in work was refused by that topic; else at its end."""
+        """Raise if the log refused the current record for this topic, or at the end of the record for any."""
         if self._refusal is not None and topic in {"", self._refusal.topic}:
             raise self._refusal
 
@@ -84,29 +84,29 @@ class Sender:
 
     @property
     def now(self) -> int:
-        """The time of the clock as it was read last."""
+        """The clock's time as of `set_now`."""
         return self._now
 
     def set_now(self, now: int) -> None:
-        """Topics check the timestamps of outputs against this time."""
+        """Set the time against which topics check the timestamps of outputs."""
         self._now = now
 
     def start(self, position: Position, subtopology: Subtopology | None) -> None:
-        """Go on from a position; without a subtopology nothing is sent."""
+        """Start from a position. Without a subtopology nothing is sent."""
         self._sequence = int(position.progress.get("sequence", "0"))
         if subtopology is not None:
             sent = int(position.progress.get("told", "-1"))
             self._time_only = TimeOnlySender(self._routes.open(subtopology), sent, self._now)
 
     def progress(self) -> dict[str, str]:
-        """What of it a position keeps."""
+        """Return what a position records of it."""
         progress = {"sequence": str(self._sequence)}
         if self._time_only:
             progress["told"] = str(self._time_only.sent())
         return progress
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
-        """One record to a sink or an internal topic."""
+        """Send one record to a sink or an internal topic."""
         found = self._routes.of(node)
         if found is None:
             return
@@ -117,22 +117,22 @@ class Sender:
         headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
         self.outputs.add(target, key, value, record.timestamp, headers, self._now)
 
-    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
-        """An event that was held, as from where it once came. One that the topic does not take any more is a
-        dead letter: no caller waits for it."""
+    def emit_held(self, node: Node, key: bytes, held: Held) -> None:
+        """Send an event that was held, with its original position as origin. If the topic does not take it,
+        it becomes a dead letter: no caller handles its error."""
         found = self._routes.of(node)
         if found is None:
             return
         target, owner = found
         self._sequence += 1
-        origin = origin_header(held.place, self.name, self._sequence, max(held.time, 0))
+        origin = origin_header(held.origin, self.name, self._sequence, max(held.time, 0))
         headers = (*held.headers, owner, origin)
         try:
             self.outputs.add(target, key, held.value, held.timestamp, headers, self._now)
         except LogError as error:
-            if not by_the_record(error):
+            if not caused_by_record(error):
                 raise
-            topic, partition, offset = held.place.rsplit("/", 2) if "/" in held.place else ("-", 0, 0)
+            topic, partition, offset = held.origin.rsplit("/", 2) if "/" in held.origin else ("-", 0, 0)
             at = TopicPartition(topic, int(partition))
             raw = RawRecord(at, int(offset), held.timestamp, key, held.value, held.headers)
             self.dead_letter(raw, error, self._now)
@@ -144,35 +144,37 @@ class Sender:
         self.dead_letters.count += 1
 
     def send_time(self, now: int, *, at_once: bool) -> bool:
-        """Write time-only records to the partitions behind that lack the stream time. Whether any were."""
+        """Send time-only records to partitions that lack the stream time. Returns whether there were any."""
         sent = False
-        time = self._moment.stream_time
+        time = self._store_time.stream_time
         for target, owner, partition in self._time_only.due(time, now, at_once=at_once):
-            self._place, sent = NOWHERE, True
+            self._origin_position, sent = NO_RECORD, True
             self.outputs.add_to(target, partition, time, (owner, self._origin(), MARK), now)
         return sent
 
-    def writes_to(self, node: Node) -> Route | None:
+    def route_of(self, node: Node) -> Route | None:
         return self._routes.of(node)
 
-    def take_numbers(self, count: int) -> int:
-        """The first of so many running numbers."""
+    def reserve_sequence(self, count: int) -> int:
+        """Reserve sequence numbers and return the first."""
         self._sequence += count
         return self._sequence - count + 1
 
     def begin_record(self) -> None:
-        """From here on what is sent can be taken back."""
+        """Mark the state that `roll_back` returns to."""
         self._sequence_before = self._sequence
         self.outputs.begin_record()
         self.null_values.begin_record()
         self.dead_letters.begin_record()
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         self._sequence = self._sequence_before
-        self.outputs.take_back()
-        self.null_values.take_back()
-        self.dead_letters.take_back()
+        self.outputs.roll_back()
+        self.null_values.roll_back()
+        self.dead_letters.roll_back()
 
     def _origin(self) -> tuple[str, bytes]:
         self._sequence += 1
-        return origin_header(self.where(), self.name, self._sequence, max(self._moment.stream_time, 0))
+        return origin_header(
+            self.origin_position(), self.name, self._sequence, max(self._store_time.stream_time, 0)
+        )

@@ -1,10 +1,10 @@
-"""Time-only records: how the stream time of a task reaches those behind its internal topics.
+"""Time-only records: how the stream time of a task reaches the tasks behind its internal topics.
 
-Stream time crosses an internal topic with the records (`origin`). A task that drops what it reads, or writes
-to other partitions only, would leave the time there behind, and windows and timers with it. So at a commit it
-writes to each partition that did not receive its time a record with the header `tidegate.time` behind the
-usual two: no key, no value, and never seen by a node. At most one a second for each partition, none in the
-first second of a task, and none when the time has not advanced.
+Stream time crosses an internal topic with the records (`origin`). If a task drops what it reads, or writes to
+other partitions only, time would stand still behind the topic, and so would windows and timers. So at a
+commit the task writes to each partition that did not receive its time a record with the header
+`tidegate.time` after the usual two: no key, no value, and no node sees it. At most one a second per
+partition, none in the first second of a task, and none when the time has not advanced.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ EVERY_MS = 1000
 
 
 def is_time_only(headers: Headers) -> bool:
-    """Whether a record of an internal topic only carries the time; the mark is its last header.
+    """Return whether a record of an internal topic is time-only; the mark is its last header.
 
-    The whole mark: on Kafka a record of time 0 carries a header of the same name with another content, which
-    its reader leaves there if a broker changed the time (`log/kafka/zero_time.py`).
+    The whole mark is compared: on Kafka a record of time 0 carries a header of the same name with another
+    content, which its reader leaves there if a broker changed the time (`log/kafka/zero_time.py`).
     """
     return bool(headers) and tuple(headers[-1]) == MARK
 
 
 def any_time_only(headers: pa.Array[Any]) -> bool:
-    """Whether one of many records of an internal topic does."""
+    """Return whether any of many records of an internal topic is time-only."""
     pairs = headers.flatten()
     names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
     marks: Any = pc.and_(pc.equal(names, MARK[0]), pc.equal(contents, MARK[1]))
@@ -44,7 +44,7 @@ def any_time_only(headers: pa.Array[Any]) -> bool:
 
 
 class TimeOnlySender:
-    """Knows the time that each partition of a task's internal topics received."""
+    """Tracks the time that each partition of a task's internal topics received."""
 
     def __init__(self, routes: Sequence[Route], sent: int, now: int) -> None:
         self._routes = routes
@@ -57,9 +57,9 @@ class TimeOnlySender:
     def due(
         self, time: int, now: int, *, at_once: bool = False
     ) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
-        """Called once for each commit: target, owner header and partition of each time-only record to write.
-        Records that wait for the commit carry the time, too; with `at_once` they do not count, since which of
-        them still wait depends on when there was a commit."""
+        """Yield target, owner header and partition of each time-only record to write. Called once per commit.
+        Pending records carry the time, too; with `at_once` they do not count, since which of them are pending
+        depends on the time of commits."""
         for (target, owner), sent, at in zip(self._routes, self._sent, self._at, strict=True):
             for partition, waiting in enumerate(target.waiting):
                 origin = origin_of(waiting.last_headers())
@@ -70,5 +70,5 @@ class TimeOnlySender:
                     yield target, owner, partition
 
     def sent(self) -> int:
-        """The time that every partition received: a task that starts again goes on from there."""
+        """Return the time that every partition received: a restarted task continues from there."""
         return min(min(sent) for sent in self._sent)

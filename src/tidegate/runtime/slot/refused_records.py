@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidegate.errors import LogError
-from tidegate.runtime.output.on_error import RecordPosition, by_the_record
+from tidegate.runtime.output.on_error import RecordPosition, caused_by_record
 from tidegate.types import TopicPartition
 
 NARROWING_FACTOR = 10
@@ -66,7 +66,7 @@ class Refusals:
         there are no fewer records to take."""
         taking = [task for task in tasks if task.taken]
         count = sum(task.taken for task in taking)
-        if not by_the_record(error) or not count or (count > 1 and self.limit == 1):
+        if not caused_by_record(error) or not count or (count > 1 and self.limit == 1):
             return False
         if count > 1:
             self.limit = max(1, min(count, self.limit or count) // NARROWING_FACTOR)

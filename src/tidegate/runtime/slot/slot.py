@@ -239,7 +239,7 @@ class Slot:
             self._owners[batch.partition].feed(batch)
         for task in self._running.values():
             for partition in task.gates.commands():
-                task.merge.stands(partition, reader.position(partition))
+                task.merge.advance_commands(partition, reader.position(partition))
         return len(fetched)
 
     def _read_commands(self, reader: Reader) -> None:
@@ -257,11 +257,11 @@ class Slot:
         ends = self._log.ends(commands)
         for task in gated:
             task.merge.await_commands(ends)
-        if not any(task.merge.behind() for task in gated):
+        if not any(task.merge.commands_behind() for task in gated):
             return
         reader.pause(set(self._owners) - commands)
         deadline = time.monotonic() + COMMAND_SECONDS
-        while any(task.merge.behind() for task in gated) and time.monotonic() < deadline:
+        while any(task.merge.commands_behind() for task in gated) and time.monotonic() < deadline:
             self._feed(reader, POLL_SECONDS)
         reader.pause(self._paused)
 
@@ -272,9 +272,11 @@ class Slot:
         full: set[TopicPartition] = set()
         buffered = sum(task.merge.buffered for task in self._running.values())
         if buffered > BUFFERED_RECORDS:
-            if not any(task.merge.hungry() for task in self._running.values()):
+            if not any(task.merge.needs_records() for task in self._running.values()):
                 return False
-            full = {partition for partition, task in self._owners.items() if task.merge.waiting(partition)}
+            full = {
+                partition for partition, task in self._owners.items() if task.merge.buffered_in(partition)
+            }
         if full != self._paused:
             self._paused = full
             self._reader.pause(full)

@@ -1,4 +1,4 @@
-"""The nodes of a subtopology as steps over whole batches, one behind the other."""
+"""Compile a subtopology into a chain of steps over whole batches."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tidegate.topology.node import INTERNAL
 
 
 def batch_chain(topology: Topology, subtopology: Subtopology) -> list[BatchNode] | None:
-    """The nodes from the only input to the only end, or None if the subtopology is of another shape.
+    """Return the nodes from the only input to the only end, or None if the subtopology has another shape.
 
     Only chains without a fork whose state is built-in aggregation run over whole batches: there the order of
-    effects is the order of records, whichever way one walks.
+    effects is the order of records on both paths.
     """
     if len(subtopology.inputs) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The nodes of a subtopology as functions that call each other, record by record."""
+"""Compile a subtopology into functions that call each other, record by record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.topology.node import Node
 
 
 class TaskChain:
-    """The compiled subtopology of one task. `inputs` takes records by the node that reads them."""
+    """The compiled subtopology of one task. `inputs` are the handlers of the nodes that read topics."""
 
     def __init__(
         self, topology: Topology, subtopology: Subtopology, host: OperatorHost, gates: TaskGates
@@ -40,7 +40,7 @@ class TaskChain:
                 step.init(context)
 
     def close(self) -> None:
-        """Call their `close`."""
+        """Call `close` of the steps that are classes."""
         for step, context in self._steps:
             context.close()
             if hasattr(step, "close"):
@@ -50,7 +50,7 @@ class TaskChain:
         self._steps.append((step, context))
 
     def forward(self, node: Node) -> Handler:
-        """What a node does with its results: hand them to all its children, in the order of the topology."""
+        """Return a handler that passes a node's results to all its children, in the order of the topology."""
         children = [self.handler(child, node.id) for child in self.topology.children(node.id)]
         if len(children) == 1:
             return children[0]
@@ -62,7 +62,7 @@ class TaskChain:
         return forward
 
     def handler(self, node: Node, parent: int) -> Handler:
-        """What happens to a record that comes to a node from one of its parents."""
+        """Return the handler of a node for records from one of its parents."""
         handler = self._handlers.get((node.id, parent))
         if handler is None:
             handler = self._handlers[node.id, parent] = self._made(node, parent)

@@ -1,4 +1,4 @@
-"""The task as its gates see it."""
+"""The part of a task that its gates use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.log.positions import TaskId
 from tidegate.log.records import RawRecord
 from tidegate.record import Record
 from tidegate.runtime.batches.unchanged_batch import UnchangedBatch
-from tidegate.runtime.output.on_error import translated_errors
+from tidegate.runtime.output.on_error import error_at_record
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
 from tidegate.state.builder import StoreBuilder
@@ -31,7 +31,7 @@ class TaskGateHost:
         self._state = state
 
     def batches(self, gate: TaskGate) -> GateBatches:
-        """The whole-batch path through a gate."""
+        """Return the whole-batch path through a gate."""
         return GateBatches(gate, self, partial(UnchangedBatch, self._sender, gate.admitted))
 
     @property
@@ -53,22 +53,22 @@ class TaskGateHost:
         self._state.store_time.stream_time = max(self.stream_time, stream_time)
 
     def record(self) -> RawRecord:
-        return self._sender.in_work()
+        return self._sender.current()
 
-    def place(self) -> str:
-        return self._sender.where()
+    def origin(self) -> str:
+        return self._sender.origin_position()
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
         self._sender.emit(node, key, value, record)
 
-    def emit_from(self, node: Node, key: bytes, held: Held) -> None:
-        self._sender.emit_from(node, key, held)
+    def emit_held(self, node: Node, key: bytes, held: Held) -> None:
+        self._sender.emit_held(node, key, held)
 
     def dead_letter(self, raw: RawRecord, error: TidegateError) -> None:
         self._sender.dead_letter(raw, error, self.now())
 
     def refuse(self, raw: RawRecord, error: TidegateError) -> None:
-        self.dead_letter(raw, translated_errors(error, raw, self._task.generation))
+        self.dead_letter(raw, error_at_record(error, raw, self._task.generation))
 
     def damaged(self) -> None:
         self._state.environment.damaged()

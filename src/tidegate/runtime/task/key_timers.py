@@ -1,8 +1,8 @@
-"""Calls for the timers of keys.
+"""Call the timers of keys.
 
-Of several stores the first that has a due timer is next, and in a store the first timer by time and key. That
-is looked at again after every call, since a call may set and cancel timers: so the order is the same wherever
-a limit cut it.
+Among several stores, the first one with a due timer is next; within a store, the first timer by time and key.
+This is checked again after every call, since a call may set and cancel timers: so the order does not depend
+on where a limit interrupts it.
 """
 
 from __future__ import annotations
@@ -15,57 +15,61 @@ from tidegate.state.builder import TimeKind
 from tidegate.state.key_timers import DUE_AT_ONCE, KeyTimers, TimerEntry
 
 Call = Callable[[Any, int], None]
-"""What is called for a key and its time."""
+"""The function to call for a key and its time."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class _TimerCall:
     timers: KeyTimers[Any]
     by: TimeKind
     call: Call
 
 
-class KeyCalls:
+class KeyTimerCalls:
     """The timers of keys of one task."""
 
     def __init__(self) -> None:
-        self._all: list[_Watched] = []
+        self._all: list[_TimerCall] = []
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def add(self, timers: KeyTimers[Any], by: TimeKind, call: Call) -> None:
-        self._all.append(_Watched(timers, by, call))
+        self._all.append(_TimerCall(timers, by, call))
 
     def fire(self, stream_time: int, wall: int, limit: int = DUE_AT_ONCE) -> int:
-        """Call for the timers that are due by their clock, at most `limit` of them. How many; if it is the
+        """Call the timers that are due by their clock, at most `limit`. Returns how many; if that is the
         limit, there may be more."""
         clocks = {"stream": stream_time, "wall": wall}
         fired = 0
         while fired < limit:
-            for number, watched in enumerate(self._all):
-                due = watched.timers.next_due(clocks[watched.by], limit - fired)
+            for number, timer_call in enumerate(self._all):
+                due = timer_call.timers.next_due(clocks[timer_call.by], limit - fired)
                 if due:
-                    fired += self._fire(watched, due, self._all[:number], clocks)
+                    fired += self._fire(timer_call, due, self._all[:number], clocks)
                     break
             else:
                 break
         return fired
 
     def _fire(
-        self, watched: _Watched, due: list[TimerEntry], before: Sequence[_Watched], clocks: dict[str, int]
+        self,
+        timer_call: _TimerCall,
+        due: list[TimerEntry],
+        before: Sequence[_TimerCall],
+        clocks: dict[str, int],
     ) -> int:
-        """In order, until something else is next."""
-        timers, fired = watched.timers, 0
-        for place, following in zip(due, [*due[1:], None], strict=True):
-            key = timers.take(place)
+        """Call due timers in order, until another timer is next."""
+        timers, fired = timer_call.timers, 0
+        for entry, upcoming in zip(due, [*due[1:], None], strict=True):
+            key = timers.take(entry)
             if key is None:
                 continue
-            watched.call(key, place[0])
+            timer_call.call(key, entry[0])
             fired += 1
-            if following is None:
+            if upcoming is None:
                 break
-            if timers.soonest < following or any(one.timers.soonest[0] <= clocks[one.by] for one in before):
-                timers.soonest = min(timers.soonest, following)
+            if timers.soonest < upcoming or any(one.timers.soonest[0] <= clocks[one.by] for one in before):
+                timers.soonest = min(timers.soonest, upcoming)
                 break
         return fired

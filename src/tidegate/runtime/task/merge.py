@@ -1,12 +1,11 @@
-"""In which order a task takes the records of its source partitions.
+"""The order in which a task takes the records of its source partitions.
 
-A record is taken only when every source partition shows its head or is at its end; then the smallest of
-(timestamp, topic, offset). Live, the end is the committed end as of the last poll. Strict, for replays, it is
-an offset pinned beforehand: the order then depends on the records alone, never on when they were fetched.
-A strict task takes an internal partition in the order of `sorted_partition`.
+A record is taken only when every source partition has a buffered record or is at its end; then the smallest
+of (timestamp, topic, offset) is taken. Live, the end is the committed end as of the last poll. Strict, for
+replays, it is an offset pinned beforehand: the order then depends on the records alone, never on when they
+were fetched. A strict task takes an internal partition in the order of `replay_sort`.
 
-Partitions of commands are not merged. No record is taken before they were read as far as was requested, and
-they come by their own way.
+Partitions of commands are not merged. No record is taken before they were read up to the requested offsets.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Merge:
         internal: Mapping[TopicPartition, int] | None = None,
         commands: Collection[TopicPartition] = (),
     ) -> None:
-        """`internal` gives the starts of the internal partitions that are to be sorted below their pins."""
+        """`internal` are the start offsets of the internal partitions that are sorted below their pins."""
         to_sort = internal or {}
         self._fetched = {**positions, **to_sort}
         self._buffers = {
@@ -52,17 +51,17 @@ class Merge:
 
     @property
     def only(self) -> TopicPartition:
-        """The partition of a task that reads one, commands aside."""
+        """The source partition of a task that reads only one, commands aside."""
         [partition] = self._merged
         return partition
 
     @property
     def buffered(self) -> int:
-        """How many records wait in memory."""
+        """How many records are buffered."""
         return sum(buffer.rows() for buffer in self._buffers.values())
 
     def feed(self, fetched: Fetched) -> None:
-        """Records that were read, in order."""
+        """Buffer records that were fetched."""
         batch, buffer = fetched.batch, self._buffers[fetched.partition]
         if self._pinned is not None:
             below: Any = pc.sum(pc.less(batch.column(0), self._pinned[fetched.partition])).as_py()
@@ -74,37 +73,37 @@ class Merge:
             buffer.complete()
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
-        """The partitions that the last poll saw at their committed end; the others are not any more."""
+        """Set the partitions that are at their committed end as of the last poll."""
         self._ended = set(partitions)
 
     def await_commands(self, ends: Mapping[TopicPartition, int]) -> None:
-        """No record is taken before the commands below these offsets were read."""
+        """Take no record before the commands below these offsets were read."""
         if self._pinned is None:
             self._awaited.update((one, end) for one, end in ends.items() if one in self._commands)
 
-    def stands(self, partition: TopicPartition, position: int) -> None:
-        """A reader of commands stands there: what lies before, if anything, was fed."""
+    def advance_commands(self, partition: TopicPartition, position: int) -> None:
+        """Note that the reader of commands is at this position: whatever precedes it was fed."""
         self._fetched[partition] = max(self._fetched[partition], position)
 
-    def behind(self) -> bool:
-        """Whether commands have to be read before the next record."""
+    def commands_behind(self) -> bool:
+        """Return whether commands have to be read before the next record."""
         if self._pinned is not None:
             return not all(self._finished(partition) for partition in self._commands)
         return any(self._fetched[partition] < end for partition, end in self._awaited.items())
 
     def command(self, partition: TopicPartition) -> RawRecord | None:
-        """The next command of a partition; it stays until it is taken."""
+        """Return the next command of a partition; it stays until `take_command`."""
         return self._commands[partition].head()
 
     def take_command(self, partition: TopicPartition) -> None:
         self._commands[partition].pop()
 
     def take(self) -> RawRecord | None:
-        """The next record, or None if it is not known yet which that is."""
+        """Return the next record, or None if that is not known yet."""
         if self._only is not None:
             return self._only.take()
         best: _Buffer | None = None
-        place: tuple[int, str, int] | None = None
+        best_at: tuple[int, str, int] | None = None
         for partition, buffer in self._merged.items():
             head = buffer.head()
             if head is None:
@@ -112,31 +111,31 @@ class Merge:
                     return None
                 continue
             at = (head.timestamp, partition.topic, head.offset)
-            if place is None or at < place:
-                best, place = buffer, at
+            if best_at is None or at < best_at:
+                best, best_at = buffer, at
         return None if best is None else best.pop()
 
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
-        """The next records as they were read, at most `limit`: for a task with one source partition, which
+        """Return the next records as one batch of at most `limit`, for a task with one source partition that
         takes batches only."""
         [buffer] = self._merged.values()
         return buffer.take_batch(limit)
 
     def done(self) -> bool:
-        """Strict: everything below the pinned offsets was taken."""
+        """Return whether a strict task has taken everything below its pinned offsets."""
         return all(not buffer and self._finished(partition) for partition, buffer in self._buffers.items())
 
-    def waiting(self, partition: TopicPartition) -> int:
-        """How many records of a partition wait in memory."""
+    def buffered_in(self, partition: TopicPartition) -> int:
+        """Return how many records of a partition are buffered."""
         return self._buffers[partition].rows()
 
     def read_to(self, partition: TopicPartition) -> int:
-        """The offset behind what was fetched of a partition."""
+        """Return the next offset to fetch from a partition."""
         return self._fetched[partition]
 
-    def hungry(self) -> bool:
-        """Whether some partition shows no head and is not known to be at its end."""
-        return self.behind() or any(
+    def needs_records(self) -> bool:
+        """Return whether some partition has no buffered record and is not known to be at its end."""
+        return self.commands_behind() or any(
             not buffer and not self._finished(partition) for partition, buffer in self._merged.items()
         )
 
@@ -147,7 +146,7 @@ class Merge:
 
 
 class _Buffer:
-    """What was fetched of one partition. Batches are taken apart when records are taken one by one."""
+    """The fetched records of one partition. Batches are split when records are taken one by one."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
@@ -158,15 +157,15 @@ class _Buffer:
         return bool(self._records or self._batches)
 
     def rows(self) -> int:
-        waiting: int = sum(batch.num_rows for batch in self._batches)
-        return len(self._records) + waiting
+        in_batches: int = sum(batch.num_rows for batch in self._batches)
+        return len(self._records) + in_batches
 
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._batches.append(batch)
 
     def complete(self) -> None:
-        """Nothing more comes."""
+        """Called when the partition was fetched completely."""
 
     def head(self) -> RawRecord | None:
         if not self._records:
@@ -191,7 +190,7 @@ class _Buffer:
 
 
 class _SortedBuffer(_Buffer):
-    """An internal partition of a strict task: shows nothing until all of it was fetched."""
+    """An internal partition of a strict task: empty until all of it was fetched."""
 
     def __init__(self, partition: TopicPartition, start: int, position: int) -> None:
         super().__init__(partition)

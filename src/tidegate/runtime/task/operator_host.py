@@ -1,4 +1,4 @@
-"""The task as its operators see it."""
+"""The part of a task that its operators use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.runtime.operators.context import Emit
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.task.task_timers import TaskTimers
-from tidegate.runtime.task.timers import Timer
+from tidegate.runtime.task.timers import ScheduledTimer
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
 
@@ -55,7 +55,7 @@ class TaskOperatorHost:
     def store(self, builder: StoreBuilder[Any]) -> Any:
         return self._state.store(builder)
 
-    def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer:
+    def schedule(self, every: int, call: Callable[[int], None], by: str) -> ScheduledTimer:
         return self._timers.timers.schedule(every, call, by)
 
     def call_timers(self, timers: StoreBuilder[Any], call: Callable[[Any, int], None]) -> None:

@@ -1,7 +1,7 @@
 """The operators: for each kind of node how it runs, record by record and over whole batches.
 
-A new operator is a new entry here. `TaskChain` compiles a subtopology with the functions for single records,
-`batch_chain` with those for whole batches where each node of a subtopology has one.
+To add an operator, add an entry here. `TaskChain` compiles a subtopology with the functions for single
+records, `batch_chain` with those for whole batches if each node of a subtopology has one.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tidegate.runtime.operators.step import Chain
 from tidegate.topology.node import Node, NodeKind
 
 Maker = Callable[[Chain, Node], Handler]
-"""Makes what a node does with a record."""
+"""Returns the handler of a node."""
 JoinMaker = Callable[[Chain, Node, int], Handler]
-"""The same for a record that comes from the parent of this number."""
+"""Returns the handler of a node for records from the parent with this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How a kind of node runs. What is None it does not do."""
+    """How a kind of node runs. A field is None if the kind does not support it."""
 
     step: Maker | None = None
-    """With a record from a parent."""
+    """Handles a record from a parent."""
     join: JoinMaker | None = None
-    """The same where it matters which parent."""
+    """The same, for nodes that distinguish their parents."""
     batch: BatchMaker | None = None
-    """With a whole batch from its only parent. Must have the same results as `step`, to the byte."""
+    """Handles a whole batch from its only parent. Must have the same results as `step`, to the byte."""
     source: Maker | None = None
-    """With a record that was read from its topic."""
+    """Handles a record that was read from its topic."""
     reads_batches: bool = False
-    """Whether it hands whole batches of its topic to its child."""
+    """Whether it passes whole batches of its topic to its child."""
 
 
 def _forward(chain: Chain, node: Node) -> Handler:
@@ -79,7 +79,7 @@ OPERATORS: Mapping[NodeKind, Operator] = {
     NodeKind.TABLE_GROUP: Operator(sinks.internal_sink, source=_forward),
     NodeKind.FRAME: Operator(source=_forward, reads_batches=True),  # written by Spark
     NodeKind.ADMITTED: Operator(source=_forward, reads_batches=True),  # written by its gate
-    # Gates. Their commands are no records of a step: gate/ follows them.
+    # Gates. No step handles their commands: gate/follow.py applies them.
     NodeKind.GATE: Operator(_gate),
     NodeKind.GATE_STATUS: Operator(),
     NodeKind.GATE_TRIGGER: Operator(),

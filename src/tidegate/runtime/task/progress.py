@@ -1,4 +1,4 @@
-"""How far a task is in its source partitions, and what it did since its last commit."""
+"""The progress of a task in its source partitions, and its work since the last commit."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ class TaskProgress:
 
     def __init__(self) -> None:
         self.next: dict[TopicPartition, int] = {}
-        """The offset behind what was taken of each source partition."""
+        """The next offset to process of each source partition."""
         self.times: dict[TopicPartition, int] = {}
         """The stream time of each source partition."""
         self.taken = 0
-        """Records since the last commit."""
+        """Records processed since the last commit."""
         self.moved = False
-        """Whether anything happened since the last commit, be it a record, a timer or a gate."""
+        """Whether anything happened since the last commit: a record, a timer or a gate."""
 
     def start(self, at: SourcePositions) -> None:
         self.next, self.times = at.next, at.times
 
     def passed(self, raw: RawRecord) -> None:
-        """The record is done."""
+        """Advance past a processed record."""
         self.next[raw.partition] = raw.offset + 1
         self.taken += 1
         self.moved = True
 
     def passed_batch(self, partition: TopicPartition, last: int, count: int, stream_time: int) -> None:
-        """The records of a batch are done, up to the offset `last`."""
+        """Advance past a processed batch, whose last offset is `last`."""
         self.next[partition], self.times[partition] = last + 1, stream_time
         self.taken += count
         self.moved = True

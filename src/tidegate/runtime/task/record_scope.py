@@ -1,4 +1,4 @@
-"""The effects of one record in a task, or of one batch: all of them are kept, or none."""
+"""The effects of one record or batch in a task: all of them are kept, or none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.state.manager import StateManager
 
 
 class TaskRecordScope:
-    """Implements `RecordScope` of the gate: commands have all their effects or none, too."""
+    """Implements `RecordScope` of the gate: the effects of commands are all kept or none, too."""
 
     def __init__(
         self, state: StateManager, sender: Sender, gates: TaskGates, timers: Timers, progress: TaskProgress
@@ -23,23 +23,23 @@ class TaskRecordScope:
         self._progress = progress
 
     def begin(self) -> None:
-        """From here on effects can be taken back."""
+        """Mark the state that `roll_back` returns to."""
         self._state.begin_record()
         self._sender.begin_record()
         self._gates.begin_record()
         self._timers.begin_record()
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Undo everything since `begin`."""
-        self._state.take_back()
-        self._sender.take_back()
-        self._gates.take_back()
-        self._timers.take_back()
+        self._state.roll_back()
+        self._sender.roll_back()
+        self._gates.roll_back()
+        self._timers.roll_back()
 
     def keep(self) -> None:
         """Keep everything since `begin`."""
         self._state.end_record()
 
     def passed(self, raw: RawRecord) -> None:
-        """The record is done: the position of its partition is behind it."""
+        """Advance the position of the record's partition past it."""
         self._progress.passed(raw)

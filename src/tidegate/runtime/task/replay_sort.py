@@ -1,11 +1,12 @@
 """The order in which a strict task takes an internal partition.
 
-Several tasks write to one partition of an internal topic, and whose commit comes first is chance. What lies
-there below the pinned end is therefore sorted by (stream time at the origin, producing task, sequence): that
-follows from the records alone, and keeps the order of each producing task. The records get new offsets from
-the start on, as if they had been written in this order, and the positions of a strict task speak of these.
+Several tasks write to one partition of an internal topic, and the order of their commits is arbitrary. So
+what the partition holds below the pinned end is sorted by (stream time at the origin, producing task,
+sequence): an order that depends on the records alone and keeps that of each producing task. The records get
+new offsets from the start on, as if they had been written in this order, and the positions of a strict task
+refer to these.
 
-What does not fit into memory is sorted in pieces, which wait on disk and are merged.
+What does not fit into memory is sorted in pieces, which are spilled to disk and merged.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ KEYS: Any = [(name, "ascending") for name in ORDER]
 
 
 class SortedPartition:
-    """Takes batches in the order of their offsets, and gives all of them sorted. `position` is where to go
-    on: a new offset, at or above `start`."""
+    """Takes batches in the order of their offsets and returns them sorted. `position` is the new offset to
+    continue from, at or above `start`."""
 
     def __init__(
         self, partition: TopicPartition, start: int, position: int, piece_bytes: int = PIECE_BYTES
@@ -49,10 +50,10 @@ class SortedPartition:
         self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER]))
         self._bytes += batch.get_total_buffer_size()
         if self._bytes > self._piece_bytes:
-            self._put_away()
+            self._spill()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All that was added, in order, from the position on."""
+        """Yield everything that was added, sorted, from the position on."""
         pieces = [_read(piece) for piece in self._pieces]
         pieces.append(iter(_batches(self._sorted())))
         self._waiting = []
@@ -71,7 +72,7 @@ class SortedPartition:
             return None
         return pa.Table.from_batches(self._waiting).sort_by(KEYS)
 
-    def _put_away(self) -> None:
+    def _spill(self) -> None:
         table = self._sorted()
         if table is None:
             return
@@ -93,34 +94,34 @@ def _batches(table: pa.Table | None) -> list[pa.RecordBatch]:
 
 
 def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
-    """Sorted pieces as one sorted sequence of tables. What is not above the last row of any piece's batch in
-    hand can be given: nothing smaller comes."""
+    """Merge sorted pieces into one sorted sequence of tables. Rows up to the smallest last row of the current
+    batches can be yielded: no smaller row follows."""
     heads = {number: batch for number, piece in enumerate(pieces) if (batch := next(piece, None)) is not None}
     while heads:
-        bound = min(_place(batch, batch.num_rows - 1) for batch in heads.values())
-        given = []
+        bound = min(_sort_key(batch, batch.num_rows - 1) for batch in heads.values())
+        ready = []
         for number, batch in list(heads.items()):
             count = _up_to(batch, bound)
-            given.append(batch.slice(0, count))
+            ready.append(batch.slice(0, count))
             if count < batch.num_rows:
                 heads[number] = batch.slice(count)
-            elif (following := next(pieces[number], None)) is not None:
-                heads[number] = following
+            elif (next_batch := next(pieces[number], None)) is not None:
+                heads[number] = next_batch
             else:
                 del heads[number]
-        yield pa.Table.from_batches(given).sort_by(KEYS)
+        yield pa.Table.from_batches(ready).sort_by(KEYS)
 
 
-def _place(batch: pa.RecordBatch, row: int) -> tuple[Any, ...]:
+def _sort_key(batch: pa.RecordBatch, row: int) -> tuple[Any, ...]:
     return tuple(batch.column(name)[row].as_py() for name in ORDER)
 
 
 def _up_to(batch: pa.RecordBatch, bound: tuple[Any, ...]) -> int:
-    """How many rows of a sorted batch are not above the bound."""
+    """Return how many rows of a sorted batch are not above the bound."""
     low, high = 0, batch.num_rows
     while low < high:
         middle = (low + high) // 2
-        if _place(batch, middle) <= bound:
+        if _sort_key(batch, middle) <= bound:
             low = middle + 1
         else:
             high = middle

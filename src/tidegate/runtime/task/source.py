@@ -16,7 +16,7 @@ from tidegate.serde import Serde
 from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 
-class Source:
+class TaskSource:
     """One input node in one task."""
 
     def __init__(
@@ -26,7 +26,7 @@ class Source:
         self.policy = node.on_error or default_policy
         self.internal = node.kind in INTERNAL
         self.raw: bool = raw
-        """Whether only a gate sees the records, and as they were read."""
+        """Whether only a gate takes the records, as raw bytes."""
         self.inner_policies = inner_policies
         self._node = node
         self._decode_key, self._decode_value = decoders(node)
@@ -35,7 +35,7 @@ class Source:
         self._value_serde = None if node.kind is NodeKind.TABLE_GROUP else serdes_of(node)[1]
 
     def decode(self, raw: RawRecord) -> Record[Any, Any]:
-        """The record with its types. Our own headers are not the record's: they stay behind."""
+        """Decode a record. The headers that tidegate added are left out."""
         (topic, partition), offset, timestamp, key, data, headers = raw
         if self.raw:
             return Record(key, data, timestamp, (), topic, partition, offset)
@@ -46,8 +46,8 @@ class Source:
         return Record(self._decode_key(key), value, timestamp, own, topic, partition, offset)
 
     def columns(self, batch: pa.RecordBatch) -> Columns:
-        """Many records as columns; each key is decoded once. Values are decoded also where no step looks at
-        them: one that cannot be read meets its policy on either path."""
+        """Decode many records into columns; each distinct key is decoded once. Values are decoded even if no
+        step uses them: an undecodable one meets its policy on either path."""
         numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
         raw = numbered.dictionary.to_pylist()
         serde = serdes_of(self._node)[0]
@@ -66,7 +66,7 @@ class Source:
 def _decoded(
     data: list[bytes | None], serde: Serde[Any] | None, decode: Callable[[bytes | None], Any]
 ) -> list[Any]:
-    """Each decoded. Whatever is special about one of them is for `decode` to know."""
+    """Decode each value. Nulls, and values without a serde, go through `decode`."""
     if serde is None or None in data:
         return [decode(one) for one in data]
     return serde.decode_many(data)  # type: ignore[arg-type]

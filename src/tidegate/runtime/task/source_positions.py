@@ -1,4 +1,4 @@
-"""Where a task stands in its source partitions: the next offset and the stream time of each."""
+"""The positions of a task in its source partitions: the next offset and the stream time of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.types import TopicPartition
 
 
 class SourcePositions:
-    """Begins with a committed position. With `pinned` ends the task is strict."""
+    """Starts at a committed position. With `pinned` ends the task is strict."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class SourcePositions:
             if offset is None:
                 raise StateError(
                     "no-position",
-                    f"the position of {task} says nothing of {partition}",
+                    f"the position of {task} has no offset for {partition}",
                     "first positions are written when the app starts; this is a bug: report it",
                 )
             self.next[partition] = offset
@@ -40,47 +40,48 @@ class SourcePositions:
     def stream_time(self) -> int:
         return max(self.times.values())
 
-    def stepped_over(self, merge: Merge) -> dict[TopicPartition, int]:
-        """The next offsets. Behind the last record may lie offsets that hold none, such as the marks of
-        transactions: a task that has taken everything stands behind them. A strict one goes by the order of
-        its records."""
+    def next_offsets(self, merge: Merge) -> dict[TopicPartition, int]:
+        """Return the next offsets. Offsets after the last record may hold none, such as transaction markers:
+        a task that has taken everything advances past them. A strict task follows the order of its
+        records."""
         if self._pinned is None:
             for partition, taken in self.next.items():
-                if not merge.waiting(partition):
+                if not merge.buffered_in(partition):
                     self.next[partition] = max(taken, merge.read_to(partition))
         return self.next
 
     def short_of_pins(self) -> bool:
-        """Whether a strict task's last records lie before its pins: done, it moves there without any."""
+        """Return whether a strict task's last records are below its pins: when it is done, it moves there
+        without records."""
         return self._pinned is not None and any(
             taken < self._pinned[partition] for partition, taken in self.next.items()
         )
 
     def committed(self, position: Position) -> None:
-        """Move a strict task to its position, once that is at or behind all its pins."""
+        """Move a strict task to its committed position, once that has reached all its pins."""
         if self._pinned is not None:
             reached = {tp: position.sources[tp.topic][tp.partition] for tp in self.next}
             if all(reached[partition] >= self._pinned[partition] for partition in reached):
                 self.next.update(reached)
 
     def to_sort(self, internal: Iterable[str], topics: Mapping[str, TopicInfo]) -> dict[TopicPartition, int]:
-        """The internal partitions of a strict task, with their starts."""
+        """Return the internal partitions of a strict task, with their start offsets."""
         if self._pinned is None:
             return {}
         return {tp: topics[tp.topic].starts[tp.partition] for tp in self._of(internal)}
 
     def purged(self, internal: Iterable[str]) -> list[TopicPartition]:
-        """The internal partitions that are kept for this task alone. A strict one may have to sort again, and
-        needs them whole."""
+        """Return the internal partitions that are kept for this task alone. A strict task may have to sort
+        again and needs them whole."""
         return [] if self._pinned is not None else self._of(internal)
 
     def position(self, changelogs: dict[str, int], progress: dict[str, str], merge: Merge) -> Position:
-        """As it is written. A strict task that is done stands at its pinned ends, whatever offsets the last
-        records have."""
+        """Return the position to commit. A strict task that is done is at its pinned ends, whatever the
+        offsets of the last records."""
         ends = self._pinned if self._pinned is not None and merge.done() else {}
         sources: dict[str, dict[int, int]] = {}
         times: dict[str, dict[int, int]] = {}
-        for partition, taken in self.stepped_over(merge).items():
+        for partition, taken in self.next_offsets(merge).items():
             topic, number = partition
             sources.setdefault(topic, {})[number] = max(taken, ends.get(partition, 0))
             times.setdefault(topic, {})[number] = self.times[partition]

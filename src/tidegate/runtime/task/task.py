@@ -3,8 +3,8 @@
     restoring ── start ──> running ── close ──> closed
                               └────── drop ───> closed     after any failure of its slot
 
-The same code runs in a unit test and on an executor. Everything in memory is gone with `drop`; a new task
-goes on from the committed position.
+The same code runs in a unit test and on an executor. `drop` discards everything in memory; a new task
+continues from the committed position.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.output.on_error import (
     RecordPosition,
-    by_the_record,
+    caused_by_record,
+    error_at_record,
     in_user_code,
     policy_of,
-    translated_errors,
 )
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
@@ -43,7 +43,7 @@ from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.task.operator_host import TaskOperatorHost
 from tidegate.runtime.task.progress import TaskProgress
 from tidegate.runtime.task.record_scope import TaskRecordScope
-from tidegate.runtime.task.source import Source
+from tidegate.runtime.task.source import TaskSource
 from tidegate.runtime.task.source_positions import SourcePositions
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.state.key_timers import DUE_AT_ONCE
@@ -53,13 +53,13 @@ from tidegate.types import TopicPartition
 
 __all__ = ["RunContext", "StreamTask"]
 
-BATCH_TURNS = 10
+BATCH_FACTOR = 10
 T = TypeVar("T")
 Ends = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 class StreamTask:
-    """Committable: what a slot runs and commits."""
+    """Runs a subtopology on one partition. Implements `Committable`."""
 
     def __init__(
         self,
@@ -71,21 +71,22 @@ class StreamTask:
         ends: Ends = lambda _: {},
         refused: Mapping[RecordPosition, LogError] | None = None,
     ) -> None:
-        """`ends` returns how far partitions go in the log, with what is not committed yet. `refused`: the
-        records that the log refused; they fail."""
+        """`ends` returns the ends of partitions, uncommitted records included. `refused` are the records that
+        the log refused; they fail when they are processed."""
         self.id = task
         self.partition = task.partition
         self.state = state
         self.skipped = self.batches_taken_apart = 0
         self.records = 0
-        """Records of the app's source topics since the task was opened: none of gates or internal topics."""
+        """Records of the app's source topics since the task was opened; not those of gates or internal
+        topics."""
         self._context = context
         self._subtopology = subtopology
         self._pinned = pinned
         self._ends = ends
         self._refused: Mapping[RecordPosition, LogError] = {} if refused is None else refused
         self._skips = skips_failures(context.mode)
-        self._moment = state.store_time
+        self._store_time = state.store_time
         self._sender = sender = Sender(context, task, state.store_time)
         self._timers = TaskTimers(task)
         self._host = TaskOperatorHost(context, task, sender, state, self._timers)
@@ -93,30 +94,30 @@ class StreamTask:
         self.gates = TaskGates(context.topology, context.manifest.gates, self._gate_host)
         self._progress = TaskProgress()
         self._scope = TaskRecordScope(state, sender, self.gates, self._timers.timers, self._progress)
-        self._at: SourcePositions | None = None
+        self._source_positions: SourcePositions | None = None
         self._merge: Merge | None = None
         self._follower: CommandFollower | None = None
         self._chain: TaskChain | None = None
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, TaskSource] = {}
         self._whole: WholeBatches | GateBatches | None = None
 
-    # --- life -----------------------------------------------------------------------------------------
+    # --- lifecycle ------------------------------------------------------------------------------------
 
     def partitions(self) -> list[TopicPartition]:
-        """The source partitions that this task reads."""
+        """Return the source partitions that this task reads."""
         return self._context.inputs(self._subtopology, self.id.partition)
 
     def commands(self) -> list[TopicPartition]:
-        """Those of them whose records are commands."""
+        """Return those of them whose records are commands."""
         return self._context.commands(self._subtopology, self.id.partition)
 
     def start(self, position: Position) -> None:
-        """Begin to run, with everything restored to this position."""
+        """Start running; everything has been restored to this position."""
         internal = self._context.manifest.internal.values()
         at = SourcePositions(self.id, self.partitions(), position, self._pinned)
-        self._at = at
+        self._source_positions = at
         self._progress.start(at)
-        self._moment.stream_time = at.stream_time
+        self._store_time.stream_time = at.stream_time
         to_sort = at.to_sort(internal, self._context.topics)
         self._merge = Merge(at.next, self._pinned, to_sort, self.commands())
         self._merge.await_commands(self._ends(self.commands()))
@@ -128,14 +129,14 @@ class StreamTask:
             self._build()
 
     def _build(self) -> None:
-        """The steps as functions, and what they begin with."""
+        """Compile the steps and call their `init`."""
         topology, sender = self._context.topology, self._sender
         chain, nodes = TaskChain(topology, self._subtopology, self._host, self.gates), topology.nodes
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
             read = nodes[node]
             raw = feeds_gates_only(topology, read)
-            source = Source(read, handler, self._context.on_error, inner_policies=inner, raw=raw)
+            source = TaskSource(read, handler, self._context.on_error, inner_policies=inner, raw=raw)
             self._sources[self._context.topic_of(read)] = source
         self._chain = chain
         if self._context.batches and len(self._sources) == 1:
@@ -159,7 +160,7 @@ class StreamTask:
         self.state.close()
 
     def drop(self) -> None:
-        """Forget everything that is not committed."""
+        """Discard everything that is not committed."""
         self._sender.outputs.clear()
         self._chain = None
         self._merge = None
@@ -169,34 +170,35 @@ class StreamTask:
 
     @property
     def merge(self) -> Merge:
-        return self._begun(self._merge)
+        return self._started(self._merge)
 
     @property
-    def at(self) -> SourcePositions:
-        return self._begun(self._at)
+    def source_positions(self) -> SourcePositions:
+        return self._started(self._source_positions)
 
-    def _begun(self, part: T | None) -> T:
+    def _started(self, part: T | None) -> T:
         if part is None:
-            raise StateError("not-open", f"{self.id} does not run", "start it first")
+            raise StateError("not-open", f"{self.id} is not running", "start it first")
         return part
 
     def read_from(self) -> dict[TopicPartition, int]:
-        """Where a reader for this task begins."""
-        return dict(self.at.stepped_over(self.merge))
+        """Return the offsets where a reader for this task starts."""
+        return dict(self.source_positions.next_offsets(self.merge))
 
     def purged(self) -> list[TopicPartition]:
-        """Internal partitions that only this task reads: they are purged behind its position."""
-        return self.at.purged(self._context.manifest.purged())
+        """Return the internal partitions that only this task reads: they are purged up to its position."""
+        return self.source_positions.purged(self._context.manifest.purged())
 
     def feed(self, fetched: Fetched) -> None:
         self.merge.feed(fetched)
 
     def run(self, limit: int) -> int:
-        """Process what can be taken in order, at most `limit` records, or as many more in whole batches as
-        take about the same time. How many it was, with the timers of keys that were called.
+        """Process the records that can be taken in order, at most `limit`, or in whole batches as many as
+        take about the same time. Returns how many, including the timers of keys that were called.
 
-        A record is taken when all timers of keys that were due before it were called: which comes first never
-        depends on limits."""
+        A record is taken only after all timers of keys that were due before it: their order never depends on
+        limits.
+        """
         merge = self.merge
         if not takes_records(self._context.mode):
             return 0
@@ -204,7 +206,7 @@ class StreamTask:
         if self.gates and not self._follow_commands():
             return 0
         if self._whole is not None:
-            batch = merge.take_batch(BATCH_TURNS * limit)
+            batch = merge.take_batch(BATCH_FACTOR * limit)
             if batch is not None:
                 self._process_batch(self._whole, batch)
             return 0 if batch is None else batch.num_rows
@@ -220,12 +222,12 @@ class StreamTask:
         return limit + fired
 
     def run_limited(self, limit: int) -> int:
-        """As `run`, but record by record, and with no timers: what they send is no record's fault. The caller
-        fires them before it takes more."""
+        """Process at most `limit` records one by one and without timers, so that a refused transaction was
+        caused by a record. The caller fires timers before it takes more."""
         self._sender.set_now(self._context.clock.now())
-        if self._timers.left or (self.gates and not self._follow_commands()):
+        if self._timers.more_due or (self.gates and not self._follow_commands()):
             return 0
-        if self.taken:  # commands, whose effects are no record's fault either
+        if self.taken:  # only commands: their effects are not caused by a record either
             return self.taken
         if self._whole is not None:
             batch = self.merge.take_batch(limit)
@@ -241,12 +243,12 @@ class StreamTask:
 
     @property
     def last(self) -> RecordPosition | None:
-        """The record that was taken last."""
+        """The position of the record that was taken last."""
         record = self._sender.last
         return None if record is None else (record.partition, record.offset)
 
     def fire(self, limit: int = DUE_AT_ONCE) -> int:
-        """Call the timers that are due; of those of keys some, if there are many: `run` goes on with them."""
+        """Call the timers that are due, of those of keys at most `limit`; `run` calls the rest."""
         wall = self.stream_time if on_stream_time(self._context.mode) else self._context.clock.now()
         self._sender.between_records()
         fired, called = self._timers.fire(self.stream_time, wall, limit)
@@ -256,9 +258,9 @@ class StreamTask:
         return fired
 
     def _follow_commands(self) -> bool:
-        """Take the commands that are there. Whether records may be taken now."""
-        self._begun(self._follower).follow()
-        return not self.merge.behind()
+        """Apply pending commands. Returns whether records may be taken now."""
+        self._started(self._follower).follow()
+        return not self.merge.commands_behind()
 
     def _process(self, raw: RawRecord) -> None:
         source = self._sources[raw.partition.topic]
@@ -268,8 +270,8 @@ class StreamTask:
             self._pass_time(raw, raw.timestamp, internal=True)
             self._progress.passed(raw)
             return
-        apart = self._skips or source.policy != "stop" or source.inner_policies
-        if apart:
+        undoable = self._skips or source.policy != "stop" or source.inner_policies
+        if undoable:
             scope.begin()
         try:
             record = source.decode(raw)
@@ -278,24 +280,25 @@ class StreamTask:
             if self._refused:
                 sender.fail_if_refused()
         except Exception as error:
-            if not by_the_record(error):
+            if not caused_by_record(error):
                 raise
-            failure = translated_errors(error, raw, self.id.generation, internal=source.internal)
+            failure = error_at_record(error, raw, self.id.generation, internal=source.internal)
             policy = "skip" if self._skips else policy_of(error, source.policy)
-            if policy == "stop" or not apart:
+            if policy == "stop" or not undoable:
                 raise failure from error
-            scope.take_back()
+            scope.roll_back()
             self.skipped += 1
             if policy == "dead-letter" and writes_dead_letters(self._context.mode):
                 sender.dead_letter(raw, failure, self._host.now())
         else:
-            if apart:
+            if undoable:
                 scope.keep()
         self.records += not source.internal
         self._progress.passed(raw)
 
     def _process_batch(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
-        """All at once; one by one if they are few, one fails, or one only carries the time."""
+        """Process a batch as a whole; record by record if it is small, a record fails, or one is
+        time-only."""
         partition = self.merge.only
         small = batch.num_rows < self._context.small_batch
         if small or (self._sources[partition.topic].internal and any_time_only(batch.column(4))):
@@ -306,13 +309,13 @@ class StreamTask:
             stream_time, timestamp = whole.run(
                 partition, batch, self._progress.times[partition], self._sender.now
             )
-        except Exception:  # noqa: BLE001 - the record that failed shows, and meets its policy, one by one
-            self._scope.take_back()
+        except Exception:  # noqa: BLE001 - record by record, the one that fails meets its policy
+            self._scope.roll_back()
             self.batches_taken_apart += 1
             self._one_by_one(partition, batch)
             return
         self._scope.keep()
-        self._moment.timestamp, self._moment.stream_time = timestamp, stream_time
+        self._store_time.timestamp, self._store_time.stream_time = timestamp, stream_time
         last = batch.column(0)[-1].as_py()
         self._progress.passed_batch(partition, last, batch.num_rows, stream_time)
         self.records += 0 if self._sources[partition.topic].internal else batch.num_rows
@@ -322,27 +325,28 @@ class StreamTask:
             self._process(raw)
 
     def _pass_time(self, raw: RawRecord, timestamp: int, *, internal: bool) -> None:
-        """Event time moves stream time; behind an internal topic the stream time of the origin does."""
-        at, moment, times = timestamp, self._moment, self._progress.times
+        """Advance stream time by the event time, or behind an internal topic by the stream time of the
+        origin."""
+        at, store_time, times = timestamp, self._store_time, self._progress.times
         if internal:
             origin = origin_of(raw.headers)
             if origin is not None:
-                self._sender.came_from(origin.position)
+                self._sender.set_origin(origin.position)
                 at = origin.time
-        moment.timestamp = timestamp
+        store_time.timestamp = timestamp
         if at > times[raw.partition]:
             times[raw.partition] = at
-            moment.stream_time = max(moment.stream_time, at)
+            store_time.stream_time = max(store_time.stream_time, at)
 
     # --- what it reports ------------------------------------------------------------------------------
 
     @property
     def stream_time(self) -> int:
-        return self._moment.stream_time
+        return self._store_time.stream_time
 
     @property
     def next(self) -> Mapping[TopicPartition, int]:
-        """The offset behind what was taken of each source partition."""
+        """The next offset to process of each source partition."""
         return self._progress.next
 
     @property
@@ -361,29 +365,29 @@ class StreamTask:
     # --- what a commit needs (Committable) ------------------------------------------------------------
 
     def send_time(self) -> None:
-        """Write time-only records to the partitions behind that did not receive the stream time. A strict
-        task does so once, at its end: nothing that it writes depends on when it commits."""
+        """Add time-only records for partitions behind that have not received the stream time. A strict task
+        adds them once, at its end: its output must not depend on when it commits."""
         self.gates.before_commit()
         strict = self._pinned is not None
-        if strict and (self._timers.left or not self.merge.done()):
+        if strict and (self._timers.more_due or not self.merge.done()):
             return
         self._progress.moved |= self._sender.send_time(self._context.clock.now(), at_once=strict)
 
     def moved(self) -> bool:
-        return self._progress.moved or (self.at.short_of_pins() and self.merge.done())
+        return self._progress.moved or (self.source_positions.short_of_pins() and self.merge.done())
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
         return self._sender.outputs.batches()
 
     def pending_bytes(self) -> int:
-        """What a commit would write: past a limit the slot does not wait for its time."""
+        """Return the size of what a commit would write: above a limit the slot commits early."""
         return self._sender.outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        return self.at.position(changelogs, self._sender.progress(), self.merge)
+        return self.source_positions.position(changelogs, self._sender.progress(), self.merge)
 
     def committed(self, position: Position) -> None:
-        self.at.committed(position)
+        self.source_positions.committed(position)
         self._sender.outputs.clear()
         self.gates.committed()
         self._progress.committed()

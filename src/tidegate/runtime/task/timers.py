@@ -1,12 +1,12 @@
-"""Calls that come by time: of the stream, or of the wall clock."""
+"""Timers by stream time or wall-clock time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 
-class Timer:
-    """One call that comes again and again. Missed beats are called once."""
+class ScheduledTimer:
+    """A repeated call. Missed intervals result in one call."""
 
     def __init__(self, every: int, call: Callable[[int], None]) -> None:
         self._every = every
@@ -17,8 +17,8 @@ class Timer:
     def cancel(self) -> None:
         self._cancelled = True
 
-    def revive(self) -> None:
-        """The record that cancelled it failed."""
+    def uncancel(self) -> None:
+        """Undo a cancellation: the record that cancelled it failed."""
         self._cancelled = False
 
     @property
@@ -26,7 +26,7 @@ class Timer:
         return self._cancelled
 
     def is_due(self, now: int) -> bool:
-        """Whether it is time; the first look at the clock starts the first beat."""
+        """Return whether it is due. The first check starts the first interval."""
         if self._cancelled:
             return False
         if self._due is None:
@@ -39,39 +39,42 @@ class Timer:
 
 
 class Timers:
-    """The timers of one task: nothing of them survives it, `init` schedules them again."""
+    """The timers of one task. They do not survive it: `init` schedules them again."""
 
     def __init__(self) -> None:
-        self._stream: list[Timer] = []
-        self._wall: list[Timer] = []
-        self._since: list[Timer] = []
-        self._alive: list[Timer] = []
+        self._stream: list[ScheduledTimer] = []
+        self._wall: list[ScheduledTimer] = []
+        self._scheduled_by_record: list[ScheduledTimer] = []
+        self._active_before_record: list[ScheduledTimer] = []
 
     def __bool__(self) -> bool:
         return bool(self._stream or self._wall)
 
     def begin_record(self) -> None:
-        self._since = []
-        self._alive = [timer for timer in (*self._stream, *self._wall) if not timer.cancelled] if self else []
+        self._scheduled_by_record = []
+        self._active_before_record = (
+            [timer for timer in (*self._stream, *self._wall) if not timer.cancelled] if self else []
+        )
 
-    def take_back(self) -> None:
-        """The record failed: what it scheduled or cancelled never was."""
-        for timer in self._since:
+    def roll_back(self) -> None:
+        """Undo what a failed record scheduled and cancelled."""
+        for timer in self._scheduled_by_record:
             timer.cancel()
-        for timer in self._alive:
-            timer.revive()
-        self._since = []
+        for timer in self._active_before_record:
+            timer.uncancel()
+        self._scheduled_by_record = []
 
-    def schedule(self, every: int, call: Callable[[int], None], by: str) -> Timer:
-        timer = Timer(every, call)
+    def schedule(self, every: int, call: Callable[[int], None], by: str) -> ScheduledTimer:
+        timer = ScheduledTimer(every, call)
         (self._stream if by == "stream" else self._wall).append(timer)
-        self._since.append(timer)
+        self._scheduled_by_record.append(timer)
         return timer
 
-    def due(self, stream_time: int, wall: int) -> list[tuple[Timer, int]]:
-        """Timers to fire now, each with its clock's time; a clock below 0 was not set yet."""
+    def due(self, stream_time: int, wall: int) -> list[tuple[ScheduledTimer, int]]:
+        """Return the timers to fire now, each with its clock's time; a negative time means that the clock is
+        not set yet."""
         self._stream = [timer for timer in self._stream if not timer.cancelled]
         self._wall = [timer for timer in self._wall if not timer.cancelled]
-        self._since = [timer for timer in self._since if not timer.cancelled]
+        self._scheduled_by_record = [timer for timer in self._scheduled_by_record if not timer.cancelled]
         clocks = [(self._stream, stream_time), (self._wall, wall)]
         return [(timer, now) for timers, now in clocks if now >= 0 for timer in timers if timer.is_due(now)]

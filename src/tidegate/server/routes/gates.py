@@ -204,7 +204,7 @@ def _event(number: int, event: Held, kinds: tuple[ValueKind | None, ValueKind | 
     named, declared = kinds
     return {
         "sequence": number,
-        "from": event.place,
+        "from": event.origin,
         "timestamp": event.timestamp,
         "value": shown(event.value, named) if named else shown_as_declared(event.value, declared),
         "headers": shown_headers(event.headers),

@@ -8,12 +8,12 @@ import pytest
 
 from tidegate.errors import TidegateError
 from tidegate.serde.plain import PLAIN
-from tidegate.text.user_place import user_place
+from tidegate.text.user_code_location import user_code_location
 
 
 def test_an_error_raised_inside_tidegate_names_the_line_that_called_it() -> None:
     with pytest.raises(TidegateError) as raised:
         PLAIN[int].decode(b"too short")
-    place = user_place(raised.value)
+    place = user_code_location(raised.value)
     line = inspect.getsourcelines(test_an_error_raised_inside_tidegate_names_the_line_that_called_it)[1]
-    assert place == f"test_user_place.py:{line + 2}"
+    assert place == f"test_user_code_location.py:{line + 2}"

@@ -13,7 +13,7 @@ _LIBRARIES = tuple(
 )
 
 
-def user_place(error: BaseException) -> str:
+def user_code_location(error: BaseException) -> str:
     """Return the innermost line of the user's own code, such as `orders.py:12`, else of a library's."""
     frames = [
         frame
