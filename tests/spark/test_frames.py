@@ -25,7 +25,7 @@ from tidegate.spark.frames import read_store, read_topic
 from tidegate.spark.marks import MARKS
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.store_source import serde_of
-from tidegate.spark.topic_source import FrameBatches, Shipped, settled
+from tidegate.spark.topic_source import FrameBatches, Shipped, resolved_location
 from tidegate.spark.write import write_topic
 from tidegate.state.formats import session_suffix, window_suffix
 from tidegate.testing import Driver
@@ -305,7 +305,7 @@ def test_a_streamed_write_repeats_no_micro_batch(spark: SparkSession, url: str, 
 NOTEBOOK = """
 import dataclasses, msgspec
 from tidegate import Topic
-from tidegate.spark.topic_source import settled, shipped
+from tidegate.spark.topic_source import resolved_location, shipped
 class Inner(msgspec.Struct, frozen=True):
     a: int
 @dataclasses.dataclass
@@ -317,7 +317,7 @@ class Cell(msgspec.Struct, tag="cell", rename="upper"):
     twice: Inner = Inner(2)
     def time(self): return self.inner.a
 topic = Topic("cells", Cell, timestamp=lambda cell: cell.time())
-print(shipped(topic, settled("sqlite:///x.db", None)).as_text())
+print(shipped(topic, resolved_location("sqlite:///x.db", None)).as_text())
 """
 
 
@@ -343,7 +343,7 @@ def test_what_a_manifest_tells_of_a_type_is_enough_to_read_it() -> None:
 
 def test_windows_and_sessions_show_their_times() -> None:
     for kind, suffix in (("window", window_suffix(5000)), ("session", session_suffix(9000, 4000))):
-        place = settled("sqlite:///a.db", None)
+        place = resolved_location("sqlite:///a.db", None)
         spec = Shipped(place, "log", table=True, key=PLAIN[str], value=PLAIN[int], kind=kind)
         row = {"offset": 3, "timestamp": 1, "key": b"ada" + suffix, "value": PLAIN[int].encode(2)}
         batch = pa.RecordBatch.from_pylist([row], schema=READ_SCHEMA)

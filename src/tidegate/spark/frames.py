@@ -14,7 +14,7 @@ from tidegate.log.ensure import check_topic
 from tidegate.log.open import open_log
 from tidegate.spark.session import check_session
 from tidegate.spark.store_source import find_store
-from tidegate.spark.topic_source import NAME, Shipped, TopicSource, settled, shipped
+from tidegate.spark.topic_source import NAME, Shipped, TopicSource, resolved_location, shipped
 from tidegate.topics import TableTopic, Topic
 
 
@@ -28,23 +28,23 @@ def read_topic(
     log: str | None = None,
     config: Config | None = None,
 ) -> DataFrame:
-    """A topic as a DataFrame: key, value, timestamp, partition, offset, headers.
+    """Return a topic as a DataFrame: key, value, timestamp, partition, offset, headers.
 
         orders = tidegate.read_topic(spark, ORDERS)
         totals = tidegate.read_topic(spark, TOTALS, rows=True)
 
-    Each time Spark plans a query, it reads what is committed then: two actions on one frame may see
-    different ends, `frame.cache()` holds one. With `streaming` the frame begins with the first record that
-    the log has, and goes on with each one committed, exactly once for each checkpoint. The timestamp is the
-    event time, as everywhere. A deleted row of a table has a null value; with `rows` (batch only) the frame
-    is the table as it is now, one row per key, without deleted ones.
+    Each time Spark plans a query, it reads what is committed then: two actions on one frame may see different
+    ends; `frame.cache()` keeps one. With `streaming` the frame starts at the first record of the log and
+    continues with each committed one, exactly once per checkpoint. The timestamp is the event time, as
+    everywhere. A deleted row of a table has a null value; with `rows` (batch only) the frame is the current
+    table, one row per key, without deleted ones.
 
     Headers are the record's own, and `tidegate.error.*` of a dead letter; those that tidegate adds for itself
-    are there with `internal_headers`.
+    are included with `internal_headers`.
 
-    The types are in `tidegate.spark.spark_types`. A record that the topic's serdes cannot read fails the
-    query, `undecodable` with its position; Spark wraps the error in its own. A topic that is not there, or
-    with `rows` is no table, raises at this call.
+    The types are in `tidegate.spark.spark_types`. A record that the topic's serdes cannot decode fails the
+    query: `undecodable` with its position; Spark wraps the error in its own. A topic that does not exist, or
+    with `rows` is not a table, raises at this call.
     """
     check_session(spark)
     if rows and (streaming or not isinstance(topic, TableTopic)):
@@ -54,7 +54,7 @@ def read_topic(
             + (" as it changes" if streaming else ""),
             "use it with a TableTopic and without streaming",
         )
-    location = settled(log, config)
+    location = resolved_location(log, config)
     spec = replace(shipped(topic, location), internal_headers=internal_headers)
     with closing(spec.open()) as opened:
         info = opened.describe(topic.name)
@@ -72,18 +72,18 @@ def read_store(
     log: str | None = None,
     config: Config | None = None,
 ) -> DataFrame:
-    """The rows of a store, from its changelog: key, value, timestamp, partition, offset.
+    """Return the rows of a store, from its changelog: key, value, timestamp, partition, offset.
 
         totals = tidegate.read_store(spark, "orders", "totals")
 
-    A window store has `window_start` too, a session store `session_start` and `session_end`; windows that
-    are past their retention may still be there. With `streaming` the frame is the changes, a null value
-    for each deleted row. The changelog holds what is committed, so the frame is as old as one commit
-    interval at most. Types come from the app's manifest, without its code: see
-    `tidegate.spark.store_source` for what is JSON or binary then.
+    A window store also has `window_start`, a session store `session_start` and `session_end`; windows that
+    are past their retention may still be included. With `streaming` the frame holds the changes, a null value
+    for each deleted row. The changelog holds what is committed, so the frame is at most one commit interval
+    old. Types come from the app's manifest, without its code: see `tidegate.spark.store_source` for what is
+    JSON or binary then.
     """
     check_session(spark)
-    location = settled(log, config)
+    location = resolved_location(log, config)
     with closing(open_log(location, create=False)) as opened:
         spec = find_store(opened, app_id, store, location)
     return _frame(spark, spec, streaming=streaming, rows=not streaming)

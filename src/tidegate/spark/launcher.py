@@ -1,7 +1,7 @@
 """A slot as a Spark job of one partition: a function over an RDD of one row.
 
 `mapInArrow` over a DataFrame of one row does the same, but the first query of a session loads the whole SQL
-engine: some seconds more until the first slot lands.
+engine: the first slot would land some seconds later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.spark.session import cores_of, room_for_slots
 from tidegate.spark.slot_task import run_slot
-from tidegate.spark.stages import StageRunner, as_told
+from tidegate.spark.stages import StageRunner, stage_error
 
 STAGE_IDLE_SECONDS = 0.05
 
@@ -62,7 +62,7 @@ class SparkLauncher:
                 if not runner.step():
                     stopped.wait(STAGE_IDLE_SECONDS)
         except Exception as error:
-            raise as_told(error, stage) from error
+            raise stage_error(error, stage) from error
 
     def cancel(self, number: int) -> None:
         self._session.sparkContext.cancelJobGroup(self._group(number))
@@ -79,7 +79,7 @@ class SparkLauncher:
 
 
 def _description(order: SlotOrder) -> str:
-    """A slot gets its tasks after it has landed, so the description of its first job cannot name them."""
+    """Describe a slot's job. Its first job cannot name the tasks: they are planned after it has landed."""
     tasks = " ".join(order.tasks) or "planned once it has landed"
     which = f"slot {order.slot}, epoch {order.epoch}, attempt {order.attempt}"
     return f"tidegate {order.app_id}: {which}, tasks: {tasks}"

@@ -74,7 +74,7 @@ def read_marks(log: Log) -> dict[Mark, MarkValue]:
 
 
 def row_of(mark: Mark, value: bytes | None, now: int) -> Row:
-    """A mark as a record; no value removes it."""
+    """Return a mark as a record; no value removes it."""
     return Row(msgspec.json.encode(mark), value, now)
 
 
@@ -86,7 +86,7 @@ def put_marks(log: Log, rows: Iterable[Row]) -> None:
 
 
 def writer_id(owner: str, number: int) -> str:
-    """The writer of one task of a call."""
+    """Return the writer id of one task of a call."""
     return f"tidegate.frames.{owner}.{number}"
 
 
@@ -96,7 +96,7 @@ def open_call(log: Log, owner: str, now: int) -> None:
 
 
 def is_open(marks: dict[Mark, MarkValue], owner: str) -> bool:
-    """Whether tasks of this call may write."""
+    """Return whether tasks of this call may write."""
     mark = marks.get(Mark(owner, 0, "call"))
     return mark is not None and mark.value == OPEN
 
@@ -110,17 +110,17 @@ def close_call(log: Log, owner: str, now: int) -> None:
     } - {owner}
     put_marks(log, [row_of(Mark(one, 0, "call"), CLOSED, now) for one in stale])
     ending = {owner, *stale}
-    mine = [mark for mark in marks if mark.owner in ending]
+    ending_marks = [mark for mark in marks if mark.owner in ending]
     reach("frames.close.2")
-    begun = {writer_id(mark.owner, mark.number) for mark in mine if mark.kind == "begun"}
+    begun = {writer_id(mark.owner, mark.number) for mark in ending_marks if mark.kind == "begun"}
     with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
         list(pool.map(partial(_fence, log), begun))
     reach("frames.close.3")
-    put_marks(log, [row_of(mark, None, now) for mark in {*mine, Mark(owner, 0, "call")}])
+    put_marks(log, [row_of(mark, None, now) for mark in {*ending_marks, Mark(owner, 0, "call")}])
 
 
 def call_ended(topic: str) -> LogError:
-    """The error for an attempt that runs after its call has ended."""
+    """Return the error for an attempt that runs after its call has ended."""
     return LogError(
         "call-ended",
         f"the write_topic call to {topic!r} that this task belongs to has ended; nothing is written",

@@ -35,7 +35,7 @@ from tidegate.topology.graph import Topology
 
 
 class RunnableApp(Protocol):
-    """What a run needs of an `App`, which imports this module when it is started."""
+    """The part of an `App` that a run uses; `App` imports this module when it is started."""
 
     @property
     def id(self) -> str: ...
@@ -71,7 +71,7 @@ class Running:
             location = LogLocation.of(config)
             if location.in_memory:
                 raise ConfigError(
-                    "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
+                    "log-in-memory", "a log in memory is visible to this process only", "use sqlite:///log.db"
                 )
             topology = app.build()
             check_stages(topology)
@@ -91,8 +91,8 @@ class Running:
                 until_caught_up=caught_up,
                 machine=machine_name() if location.on_one_machine else None,
             )
-            self._held = self._stack.pop_all()
-        self._thread = threading.Thread(target=self._work, name=f"tidegate-{app.id}", daemon=True)
+            self._open_resources = self._stack.pop_all()
+        self._thread = threading.Thread(target=self._run_coordinator, name=f"tidegate-{app.id}", daemon=True)
         self._thread.start()
 
     @property
@@ -105,11 +105,11 @@ class Running:
         return self._coordinator.overview
 
     def stop(self) -> None:
-        """Ask the app to finish, commit and close. Returns at once."""
+        """Request the app to finish, commit and close. Returns at once."""
         self._coordinator.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait up to so many seconds. Returns whether the app has ended; raises the error that ended it."""
+        """Wait at most this long. Returns whether the app has ended; raises the error that ended it."""
         self._thread.join(seconds)
         if self._thread.is_alive():
             return False
@@ -119,13 +119,13 @@ class Running:
 
     await_termination = wait
 
-    def _work(self) -> None:
+    def _run_coordinator(self) -> None:
         try:
             self._coordinator.run()
         except BaseException as error:  # noqa: BLE001 - raised again by wait
             self._error = error
         finally:
-            self._held.close()
+            self._open_resources.close()
 
     def _order(self, claim: Claim, slot: int, attempt: int) -> SlotOrder:
         config = self._config
@@ -173,8 +173,8 @@ def name_of(app: RunnableApp) -> str:
 
 
 def _name_of_script(main: ModuleType) -> str | None:
-    """Return the name under which `__main__` can be imported: of `python -m shop.app` that of the module, of
-    `python shop.py` that of the file. None where no such module is found, as in a notebook."""
+    """Return the name under which `__main__` can be imported: for `python -m shop.app` that of the module,
+    for `python shop.py` that of the file. None if no such module is found, as in a notebook."""
     if main.__spec__ is not None:
         return main.__spec__.name
     file = getattr(main, "__file__", None)

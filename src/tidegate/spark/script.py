@@ -22,13 +22,13 @@ def run(
     until_caught_up: bool = False,
     config: Config | None = None,
 ) -> None:
-    """Start Spark, run the app until Ctrl-C, `tidegate stop` or the end of what there is, and stop Spark.
-    Raises the error that ended it."""
-    settled = config or load_config()
+    """Start Spark, run the app until Ctrl-C, `tidegate stop` or, with `until_caught_up`, until it has caught
+    up, and stop Spark. Raises the error that ended it."""
+    resolved = config or load_config()
     found = name or name_of(app)
-    session, slots = start_session(app.id, settled.spark, slots, stages=bool(app.build().stages()))
+    session, slots = start_session(app.id, resolved.spark, slots, stages=bool(app.build().stages()))
     try:
-        running = Running(app, found, session, settled, slots=slots, until_caught_up=until_caught_up)
+        running = Running(app, found, session, resolved, slots=slots, until_caught_up=until_caught_up)
         with _stopping_on_signals(running):
             while not running.wait(POLL_SECONDS):
                 pass

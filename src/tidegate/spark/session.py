@@ -1,4 +1,4 @@
-"""The Spark session that an app runs on: one that we start, or the user's."""
+"""The Spark session that an app runs on: one that tidegate starts, or the user's."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, first_line
 
 OLDEST_JAVA = 17
-SPARE_TOKENS = 2
+SPARE_CORES = 2
 MASTER_SECONDS = 5.0
 EXECUTORS_SECONDS = 20.0
-SETTLED_SECONDS = 2.0
+STABLE_SECONDS = 2.0
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
-_OURS = {
+_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -45,15 +45,15 @@ def start_session(
     `stages` (Spark code of the user) the JVM has little to do and starts in about half the time.
     """
     java_version()
-    given = spark_settings(settings)
-    _check_conf(given.conf)
-    master = given.master
+    spark_config = spark_settings(settings)
+    _check_conf(spark_config.conf)
+    master = spark_config.master
     cores = _local_cores(master)
     _check_master(master)
-    conf = {**_OURS, **given.conf}
+    conf = {**_DEFAULTS, **spark_config.conf}
     if cores is not None:
         slots = slots or cores
-        master, conf = f"local[{slots + SPARE_TOKENS}]", {**_LOOPBACK, **conf}
+        master, conf = f"local[{slots + SPARE_CORES}]", {**_LOOPBACK, **conf}
         if not stages:
             conf = {**_QUICK_JAVA, **conf}
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -66,7 +66,7 @@ def start_session(
         raise ConfigError(
             "no-spark",
             f"Spark does not start on {master}: {first_line(error)}",
-            "does the master answer? tidegate doctor looks at what Spark needs",
+            "check that the master answers; tidegate doctor checks what Spark needs",
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     if cores is None and slots is None:
@@ -78,7 +78,7 @@ def _await_executors(session: SparkSession) -> None:
     """Wait a little until no more executors register."""
     deadline = time.monotonic() + EXECUTORS_SECONDS
     cores, since = 0, time.monotonic()
-    while time.monotonic() < deadline and time.monotonic() < since + SETTLED_SECONDS:
+    while time.monotonic() < deadline and time.monotonic() < since + STABLE_SECONDS:
         now = cores_of(session)
         if now != cores or not now:
             cores, since = now, time.monotonic()
@@ -86,7 +86,7 @@ def _await_executors(session: SparkSession) -> None:
 
 
 def check_session(session: Any) -> None:
-    """Raise for a session that slots cannot run on."""
+    """Raise if slots cannot run on this session."""
     if not hasattr(session, "_jsparkSession"):
         raise ConfigError(
             "spark-connect",
@@ -109,27 +109,28 @@ def _check_master(master: str) -> None:
     """Raise early for a standalone master that does not answer: Spark takes a minute to notice."""
     if not master.startswith("spark://"):
         return
-    for place in master.removeprefix("spark://").split(","):
-        host, _, port = place.rpartition(":")
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
         with suppress(OSError, ValueError), socket.create_connection((host, int(port)), MASTER_SECONDS):
             return
     raise ConfigError("no-spark", f"no master answers at {master}", "start it, or check host and port")
 
 
 def room_for_slots(session: SparkSession, *, stages: bool = False) -> int:
-    """The number of slots that leaves one core for the user's queries and one for a DataFrame stage."""
+    """Return the number of slots that leaves one core for the user's queries and one for a DataFrame
+    stage."""
     return max(1, cores_of(session) - (2 if stages else 1))
 
 
 def cores_of(session: SparkSession) -> int:
-    """The cores of all registered executors. `defaultParallelism` can be a setting instead."""
+    """Return the cores of all registered executors. `defaultParallelism` can be a setting instead."""
     context: Any = session.sparkContext
     executors = context._jsc.sc().statusStore().executorList(True)
     return sum(int(executors.apply(number).totalCores()) for number in range(executors.size()))
 
 
 def java_version() -> int:
-    """The major version of the Java that Spark will use."""
+    """Return the major version of the Java that Spark will use."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
     hint = "sudo apt-get install openjdk-17-jre-headless, or set JAVA_HOME"

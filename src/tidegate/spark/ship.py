@@ -1,9 +1,9 @@
-"""Ship the user's package to the executors, and have them import the version that was shipped.
+"""Ship the user's package to the executors, and make them import the version that was shipped.
 
-No user function is pickled: an executor imports the app by its name. What it imports must be what the driver
-has, or two versions of the logic would write to one store. Two things stand against that: a session keeps
-every zip file that it was given on the import path, also of older versions; and Spark runs one slot after the
-other in the same Python process, which keeps the modules that it has imported.
+No user function is pickled: an executor imports the app by its name. It must import the driver's version, or
+two versions of the logic would write to one store. Two things can prevent that: a session keeps every zip
+file that was added to its import path, also of older versions; and Spark runs one slot after the other in the
+same Python process, which keeps the modules that it has imported.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SHIPPED = (".py", ".avsc", ".json")
 ZIP = "tidegate-app-{}.zip"
 
 _imported: dict[str, str] = {}
-"""Of this process: package -> fingerprint of the version that it has imported for a slot."""
+"""The fingerprint of the version that this process imported for a slot, by package."""
 
 
 def fingerprint(app: str) -> str:
-    """A hash over the sources of the package (or the one module) that holds the app `module:name`."""
+    """Return a hash of the sources of the package (or the one module) that holds the app `module:name`."""
     digest = hashlib.sha256()
     for name, data in _sources(_package_of(app)):
         digest.update(f"{len(name)}:{name}:{len(data)}:".encode())
@@ -42,21 +42,22 @@ def fingerprint(app: str) -> str:
 
 
 def ship(app: str, context: SparkContext, folder: Path) -> None:
-    """Put the app's package on the import path of a session's executors. This process keeps its own path:
-    Spark would prepend the zip file, and a changed module that is imported again would come from there."""
+    """Add the app's package to the import path of a session's executors. The path of this process stays as it
+    is: Spark would prepend the zip file, and a changed module that is imported again would come from
+    there."""
     before = list(sys.path)
     context.addPyFile(str(zip_package(app, folder)))
     sys.path[:] = before
 
 
 def import_version(app: str, sent: str) -> None:
-    """Have the next import of the app's package find the version that the driver sent.
+    """Make the next import of the app's package find the version that the driver sent.
 
     Raises ConfigError `other-package` if it would find another.
     """
     package = _package_of(app)
-    ours = _zip_name(sent)
-    sys.path[:] = [path for path in sys.path if not _is_zip(path) or Path(path).name == ours]
+    own_zip = _zip_name(sent)
+    sys.path[:] = [path for path in sys.path if not _is_zip(path) or Path(path).name == own_zip]
     if _imported.get(package) != sent:
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             del sys.modules[name]
@@ -71,8 +72,9 @@ def import_version(app: str, sent: str) -> None:
 
 
 def zip_package(app: str, folder: Path) -> Path:
-    """The package as a zip file that Spark can ship: the same file for the same sources, since a session
-    takes each name once. It names its folders: one without an `__init__.py` is not importable otherwise."""
+    """Return the package as a zip file that Spark can ship: the same file for the same sources, since a
+    session takes each name once. It has entries for folders: one without an `__init__.py` is not importable
+    otherwise."""
     path = folder / _zip_name(fingerprint(app))
     files = dict(_sources(_package_of(app)))
     folders = {f"{parent}/" for name in files for parent in Path(name).parents if parent.name}
@@ -87,17 +89,17 @@ def _zip_name(fingerprint: str) -> str:
 
 
 def _is_zip(path: str) -> bool:
-    """Whether it is a file of `zip_package`."""
+    """Return whether it is a file of `zip_package`."""
     return Path(path).match(ZIP.format("*"))
 
 
 def _package_of(app: str) -> str:
-    """The outermost package, or the one module, that holds the app `module:name`."""
+    """Return the outermost package, or the one module, that holds the app `module:name`."""
     return app.partition(":")[0].partition(".")[0]
 
 
 def _sources(top: str) -> Iterator[tuple[str, bytes]]:
-    """Each file of a package, or the one module, with its path."""
+    """Yield each file of a package, or the one module, with its path."""
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
         raise ConfigError("no-such-app", f"module {top!r} has no source file", "put the app into a module")

@@ -12,11 +12,11 @@ from tidegate.spark.worker import run_order
 
 
 def run_slot(order: bytes, rows: Iterable[int]) -> None:
-    """Run one attempt of a slot until it is asked to stop.
+    """Run one attempt of a slot until a stop is requested.
 
-    A task that Spark itself starts again would be a second run of the same attempt: it ends at once, so that
-    the driver starts the next one. It also ends when the process that forked it is gone: the executor has
-    ended then, and there is nobody to report to.
+    A task that Spark itself retries would be a second run of the same attempt: it ends at once, so that the
+    driver starts the next one. It also ends when its parent process has ended: the executor is gone then, and
+    there is nothing to report to.
     """
     for _ in rows:
         pass

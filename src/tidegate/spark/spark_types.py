@@ -38,7 +38,7 @@ from tidegate.serde.plain import PLAIN
 from tidegate.serde.protocol import unencodable
 from tidegate.serde.structured import Structured
 
-Turn = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
 """Converts a value; never called with None. None in place of a function: the value stays as it is."""
 
 
@@ -47,12 +47,13 @@ class Part:
     """One type inside a value: its Spark type, and the conversions to Arrow and back."""
 
     type: spark.DataType
-    out: Turn | None = None
-    back: Turn | None = None
+    out: Convert | None = None
+    back: Convert | None = None
 
 
 def part_of(serde: Serde[Any]) -> Part:
-    """The Spark type of a serde's values, with both conversions; the one back returns values for `encode`."""
+    """Return the Spark type of a serde's values, with both conversions; `back` returns values for
+    `encode`."""
     for plain, part in _PLAIN.items():
         if isinstance(serde, type(PLAIN[plain])):
             return part
@@ -73,13 +74,13 @@ def part_of(serde: Serde[Any]) -> Part:
     return Part(part.type, part.out, typed)
 
 
-def turned(turn: Turn | None, values: Sequence[Any]) -> Sequence[Any]:
+def converted(convert: Convert | None, values: Sequence[Any]) -> Sequence[Any]:
     """Convert each value; None stays None."""
-    return values if turn is None else [None if value is None else turn(value) for value in values]
+    return values if convert is None else [None if value is None else convert(value) for value in values]
 
 
 def misfit(found: spark.DataType, expected: spark.DataType, path: str) -> str:
-    """The reason, with the path, why a column of one type cannot be written as another; None if it can.
+    """Return the reason, with the path, why a column of one type cannot be written as another; "" if it can.
 
     Numbers may widen, and fields may be left out of a struct: the declared type defines whether they have a
     default. A field that the type does not have is refused, since it would be lost.
@@ -122,7 +123,7 @@ def _part(kind: inspect.Type, path: tuple[type, ...]) -> Part:  # noqa: PLR0911 
     return _SCALARS.get(type(kind), _JSON)
 
 
-def _listed(values: Sequence[Any], out: Turn | None) -> Part:
+def _listed(values: Sequence[Any], out: Convert | None) -> Part:
     kinds = set(map(type, values))
     if kinds == {str}:
         return Part(spark.StringType(), out)
@@ -133,8 +134,8 @@ def _array(item: Part) -> Part:
     out, back = item.out, item.back
     return Part(
         spark.ArrayType(item.type),
-        lambda values: turned(out, list(values)),
-        None if back is None else lambda values: turned(back, values),
+        lambda values: converted(out, list(values)),
+        None if back is None else lambda values: converted(back, values),
     )
 
 
@@ -145,12 +146,12 @@ def _map(kind: inspect.DictType, path: tuple[type, ...]) -> Part:
     return Part(
         spark.MapType(key.type, value.type),
         lambda items: list(
-            zip(turned(key.out, list(items)), turned(value.out, list(items.values())), strict=True)
+            zip(converted(key.out, list(items)), converted(value.out, list(items.values())), strict=True)
         ),
         lambda pairs: dict(
             zip(
-                turned(key.back, [k for k, _ in pairs]),
-                turned(value.back, [v for _, v in pairs]),
+                converted(key.back, [k for k, _ in pairs]),
+                converted(value.back, [v for _, v in pairs]),
                 strict=True,
             )
         ),
@@ -185,32 +186,32 @@ def _record(kind: Any, path: tuple[type, ...]) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Conversion of a record of named fields."""
+    """Conversion of a record of named values."""
 
     fields: list[_Field]
     positional: bool
     tag: str | int | None
 
     def out(self, record: Any) -> dict[str, Any]:
-        taken: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field in self.fields:
             value = record.get(field.name) if isinstance(record, dict) else getattr(record, field.name)
             if value is None or value is msgspec.UNSET:
-                taken[field.name] = None
+                values[field.name] = None
             else:
-                taken[field.name] = value if field.part.out is None else field.part.out(value)
-        return taken
+                values[field.name] = value if field.part.out is None else field.part.out(value)
+        return values
 
     def back(self, row: dict[str, Any]) -> Any:
-        taken: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field in self.fields:
             value = row.get(field.name)
             if field.name in row and not (value is None and field.may_lack):
-                turn = field.part.back
-                taken[field.written] = value if value is None or turn is None else turn(value)
+                convert = field.part.back
+                values[field.written] = value if value is None or convert is None else convert(value)
         if not self.positional:
-            return taken
-        return ([] if self.tag is None else [self.tag]) + [taken.get(field.written) for field in self.fields]
+            return values
+        return ([] if self.tag is None else [self.tag]) + [values.get(field.written) for field in self.fields]
 
 
 def _positional(kind: Any) -> bool:
@@ -232,7 +233,7 @@ def _may_lack(kind: Any, name: str) -> bool:
     return defaults[name] is msgspec.UNSET
 
 
-def _moment(value: datetime) -> datetime:
+def _as_utc(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
@@ -240,7 +241,7 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except (ValueError, AttributeError):
-        raise unencodable("uuid", "the text is no UUID") from None
+        raise unencodable("uuid", "the text is not a UUID") from None
 
 
 def _from_json(text: str) -> Any:
@@ -255,7 +256,7 @@ _LONG = Part(spark.LongType())
 _DOUBLE = Part(spark.DoubleType())
 _BOOL = Part(spark.BooleanType())
 _BINARY = Part(spark.BinaryType(), bytes)
-_TIMESTAMP = Part(spark.TimestampType(), None, _moment)
+_TIMESTAMP = Part(spark.TimestampType(), None, _as_utc)
 _JSON = Part(spark.StringType(), lambda value: msgspec.json.encode(value).decode(), _from_json)
 _PLAIN: dict[object, Part] = {
     bytes: Part(spark.BinaryType()),
@@ -292,15 +293,15 @@ _WIDER: dict[type[spark.DataType], tuple[type[spark.DataType], ...]] = {
 
 
 def pickled(content: object) -> bytes:
-    """Pickled, with all types in it: those that executors can import by name, others as what they are made
-    of. Cloudpickle alone carries neither a Struct nor a decoder of msgspec. `pickle.loads` reads it."""
+    """Pickle content with its types: importable ones by name, others by definition. Cloudpickle alone
+    supports neither Structs nor decoders of msgspec. `pickle.loads` reads the result."""
     target = io.BytesIO()
     _Pickler(target).dump(content)  # type: ignore[no-untyped-call]
     return target.getvalue()
 
 
 class _Pickler(CloudPickler):
-    """Cloudpickle, and the types of msgspec that it cannot carry."""
+    """Cloudpickle with support for the types of msgspec."""
 
     def __init__(self, target: io.BytesIO) -> None:
         super().__init__(target)  # type: ignore[no-untyped-call]
@@ -309,21 +310,21 @@ class _Pickler(CloudPickler):
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Structured):
             form = next(kind for kind in type(obj).__mro__ if "format" in vars(kind))
-            return _serde_again, (form, obj._declared, obj.options(), obj.topic)
+            return _rebuild_serde, (form, obj._declared, obj.options(), obj.topic)
         if id(obj) in _SENTINELS:
             return getattr, (dataclasses, _SENTINELS[id(obj)])
         if isinstance(obj, type) and not _importable(obj):
             if isinstance(obj, msgspec.StructMeta):
                 return self._struct(obj)
             if "__msgspec_cache__" in vars(obj):
-                delattr(obj, "__msgspec_cache__")  # made again when it is missing
+                delattr(obj, "__msgspec_cache__")  # recreated when it is missing
         return super().reducer_override(obj)  # type: ignore[no-untyped-call]
 
     def _struct(self, kind: Any) -> Any:
         if kind in self._inside or getattr(kind, "__parameters__", None):
             raise ConfigError(
                 "cannot-ship",
-                f"{kind.__name__} is generic or refers to itself, and lies in no module",
+                f"{kind.__name__} is generic or refers to itself, and is not in a module",
                 "put it into a module that executors can import",
             )
         fields = [
@@ -345,14 +346,14 @@ class _Pickler(CloudPickler):
         within._inside = self._inside
         within.dump((fields, methods))  # type: ignore[no-untyped-call]
         self._inside.pop()
-        return _struct_again, (kind.__name__, inner.getvalue(), tuple(config.items()))
+        return _rebuild_struct, (kind.__name__, inner.getvalue(), tuple(config.items()))
 
 
 _SENTINELS = {
     id(getattr(dataclasses, name)): name
     for name in ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR")
 }
-"""What a dataclass compares by identity, which a copy would lose."""
+"""Objects that a dataclass compares by identity, which a copy would lose."""
 _CONFIG = (
     "frozen",
     "eq",
@@ -378,20 +379,20 @@ def _importable(kind: type) -> bool:
     return found is kind
 
 
-def _serde_again(form: Any, declared: Any, options: dict[str, Any], topic: Any) -> Serde[Any]:
+def _rebuild_serde(form: Any, declared: Any, options: dict[str, Any], topic: Any) -> Serde[Any]:
     made: Serde[Any] = form[declared](**options)
     return made if topic is None else made.of_topic(*topic)
 
 
 @lru_cache(256)
-def _struct_again(name: str, data: bytes, config: tuple[tuple[str, Any], ...]) -> Any:
-    """The Struct that is made of this, the same one each time: it may be inside several others."""
+def _rebuild_struct(name: str, data: bytes, config: tuple[tuple[str, Any], ...]) -> Any:
+    """Return the Struct of this definition, the same object each time: it may be part of several others."""
     fields, methods = pickle.loads(data)  # noqa: S301 - the user's own job sent it
     options = dict(config)
     options["rename"] = dict(options["rename"])
-    given: Any = msgspec.field  # mypy knows it with one of both only
+    make_field: Any = msgspec.field  # mypy knows it with one of both only
     listed = [
-        (field, kind, given(default=default, default_factory=factory))
+        (field, kind, make_field(default=default, default_factory=factory))
         for field, kind, default, factory in fields
     ]
     required = [default is factory for _, _, default, factory in fields]  # NODEFAULT both

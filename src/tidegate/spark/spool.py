@@ -18,23 +18,23 @@ from tidegate.log.records import APPEND_SCHEMA
 from tidegate.types import TopicPartition
 
 MEMORY_BYTES = 8 << 20
-_PLACE = b"place"
+_PARTITION = b"partition"
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Spool:
-    """Batches of records by partition, in the order in which they came."""
+    """Batches of records by partition, in the order in which they were added."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self._file: Any = tempfile.SpooledTemporaryFile(memory_bytes, prefix="tidegate-frame-")  # noqa: SIM115
         self._writer = pa.ipc.new_stream(self._file, APPEND_SCHEMA, options=_COMPRESSED)
         self.bytes = 0
-        """How much there is, before compression."""
+        """The size of what was added, before compression."""
 
     def add(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         """Keep a batch."""
-        place = f"{partition.partition} {partition.topic}"
-        self._writer.write_batch(batch, custom_metadata={_PLACE: place})
+        name = f"{partition.partition} {partition.topic}"
+        self._writer.write_batch(batch, custom_metadata={_PARTITION: name})
         self.bytes += batch.nbytes
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
@@ -47,7 +47,7 @@ class Spool:
                 batch, metadata = reader.read_next_batch_with_custom_metadata()
             except StopIteration:
                 return
-            number, _, topic = metadata[_PLACE].decode().partition(" ")
+            number, _, topic = metadata[_PARTITION].decode().partition(" ")
             yield TopicPartition(topic, int(number)), batch
 
     def __enter__(self) -> Spool:

@@ -29,13 +29,13 @@ from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, nex
 from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.status import Warned, publish_status
 from tidegate.spark.spark_types import part_of
-from tidegate.spark.topic_source import OffsetRange, Shipped, read_span
-from tidegate.spark.write import PLACE, FrameRows, written_columns
+from tidegate.spark.topic_source import OffsetRange, Shipped, read_offset_range
+from tidegate.spark.write import POSITION_COLUMNS, FrameRows, written_columns
 from tidegate.topology.graph import Topology
 from tidegate.types import Offset, TopicPartition
 
 PURGE_SECONDS = 30.0
-OUTCOME = "result string, code string, message string, hint string"
+RESULT_SCHEMA = "result string, code string, message string, hint string"
 
 
 class StageRunner:
@@ -107,25 +107,25 @@ class StageRunner:
             f"tidegate {self._app}: stage {self._stage.name}, {records} records",
             interruptOnCancel=True,
         )
-        frame = self._made(self._frame(order))
-        places = [name for name in PLACE if name in frame.columns]
+        frame = self._apply_function(self._frame(order))
+        position_columns = [name for name in POSITION_COLUMNS if name in frame.columns]
         task = partial(_write, msgspec.msgpack.encode(order), self._writes.as_text())
-        one_task = frame.repartition(1).sortWithinPartitions(*places or ["key"])
-        outcome = one_task.mapInArrow(task, OUTCOME).collect()
-        if not outcome:  # Spark runs no task for a frame that is known to be empty
+        one_task = frame.repartition(1).sortWithinPartitions(*position_columns or ["key"])
+        returned = one_task.mapInArrow(task, RESULT_SCHEMA).collect()
+        if not returned:  # Spark runs no task for a frame that is known to be empty
             return write_stage(self._log, order, [])
-        if outcome[0]["code"]:
-            raise LogError(outcome[0]["code"], outcome[0]["message"], outcome[0]["hint"])
-        return Result(outcome[0]["result"])
+        if returned[0]["code"]:
+            raise LogError(returned[0]["code"], returned[0]["message"], returned[0]["hint"])
+        return Result(returned[0]["result"])
 
     def _frame(self, order: StageOrder) -> DataFrame:
-        """The records of a batch, read by as many tasks as there are partitions with some."""
+        """Return the records of a batch as a frame, read by one task per partition that has records."""
         spans = [OffsetRange(number, *span) for number, span in sorted(order.spans.items())]
         schema = self._reads.schema()
         task = partial(_read, self._reads.as_text(), schema, spans)
         return self._session.range(0, len(spans), 1, len(spans)).mapInArrow(task, schema)
 
-    def _made(self, frame: DataFrame) -> DataFrame:
+    def _apply_function(self, frame: DataFrame) -> DataFrame:
         where = f"stage {self._stage.name!r}"
         try:
             made = self._stage.result.functions["function"](frame)
@@ -143,9 +143,11 @@ class StageRunner:
         """Purge the records that the stage has processed: nothing else reads them."""
         self._purge_due = time.monotonic() + PURGE_SECONDS
         reads = self._stage.reads
-        behind = {TopicPartition(reads, number): Offset(at) for number, at in position.sources[reads].items()}
+        purgeable = {
+            TopicPartition(reads, number): Offset(at) for number, at in position.sources[reads].items()
+        }
         now = self._clock.now()
-        for problem in self._purger.run(behind):
+        for problem in self._purger.run(purgeable):
             warning = Warned(self._epoch, -1, 0, problem.code, problem.message, problem.hint)
             publish_status(self._log, self._app, warning, now)
 
@@ -158,7 +160,7 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
     location = log.location
     if location.in_memory:
         raise ConfigError(
-            "log-in-memory", "a log in memory is seen by this process alone", "use one with a file"
+            "log-in-memory", "a log in memory is visible to this process only", "use one with a file"
         )
     return [
         StageRunner(
@@ -177,15 +179,15 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
 
 
 def check_stages(topology: Topology) -> None:
-    """Raise for types of a stage that a frame cannot hold."""
+    """Raise if a frame cannot hold the types of a stage."""
     for _, node in topology.stages():
         for one in (topology.nodes[node.parents[0]], node):
             for serde in (one.key, one.value):
                 part_of(serde)  # type: ignore[arg-type]
 
 
-def as_told(error: Exception, stage: Stage) -> TidegateError:
-    """Convert what a batch raised: errors of tidegate stay, others become one line."""
+def stage_error(error: Exception, stage: Stage) -> TidegateError:
+    """Convert an error of a batch: errors of tidegate stay, others become one line."""
     if isinstance(error, TidegateError):
         return error
     hint = "fix its function; --debug shows all messages of Spark"
@@ -195,33 +197,35 @@ def as_told(error: Exception, stage: Stage) -> TidegateError:
 def _read(
     text: str, schema: spark.StructType, spans: list[OffsetRange], rows: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: the records of some partitions."""
+    """Yield the records of some partitions; runs on an executor."""
     for batch in rows:
         for number in batch.column(0).to_pylist():
-            yield from read_span(text, schema, spans[number])
+            yield from read_offset_range(text, schema, spans[number])
 
 
 _order = msgspec.msgpack.Decoder(StageOrder)
 
 
 def _write(order: bytes, text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: the one task that writes a batch. Errors of tidegate are returned, not raised: Spark
-    would retry and wrap them."""
+    """Write a batch, in one task on an executor. Errors of tidegate are returned, not raised: Spark would
+    retry and wrap them."""
     spec, found = Shipped.of_text(text), _order.decode(order)
     rows = FrameRows(spec, ManualClock(found.now))
     result, failure = "", ("", "", "")
     try:
         with closing(spec.open()) as log:
-            result = write_stage(log, found, (_placed(rows, batch) for batch in batches))
+            result = write_stage(log, found, (_with_positions(rows, batch) for batch in batches))
     except TidegateError as error:
         failure = (error.code, error.message, error.hint)
     columns = [pa.array([one], pa.string()) for one in (result, *failure)]
     yield pa.RecordBatch.from_arrays(columns, names=["result", "code", "message", "hint"])
 
 
-def _placed(rows: FrameRows, batch: pa.RecordBatch) -> list[StageRow]:
-    """The rows of a batch, each with its source position where the frame kept it."""
+def _with_positions(rows: FrameRows, batch: pa.RecordBatch) -> list[StageRow]:
+    """Return the rows of a batch, each with its source position if the frame kept it."""
     columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
     nothing = [None] * batch.num_rows
-    partitions, offsets = (columns[name].to_pylist() if name in columns else nothing for name in PLACE)
+    partitions, offsets = (
+        columns[name].to_pylist() if name in columns else nothing for name in POSITION_COLUMNS
+    )
     return [StageRow(*one) for one in zip(rows.records(batch), partitions, offsets, strict=True)]

@@ -1,7 +1,7 @@
-"""Find a store's changelog in the manifest of its app, and make serdes from the schemas there.
+"""Find a store's changelog in the manifest of its app, and build serdes from the schemas there.
 
-The code of the app is not needed: the schemas in the manifest are enough to make types that read the same
-bytes. Where they are not (a union, a fixed tuple) the column is JSON; for a serde of the user it is binary.
+The code of the app is not needed: the schemas in the manifest are enough to build types that read the same
+bytes. Where they are not (a union, a fixed tuple) the column is JSON; for a user's own serde it is binary.
 Required fields come first, then the others by name; a datetime that was declared without `tz` is text, as in
 the manifest.
 """
@@ -46,7 +46,7 @@ def find_store(log: Log, app: str, store: str, location: LogLocation) -> Shipped
         raise StateError(
             "no-changelog",
             f"store {store!r} of app {app!r} has no changelog to read",
-            "leave .without_changelog() out, or look at it on its host: tidegate state range",
+            "leave .without_changelog() out, or read it on its host: tidegate state range",
         )
     raw = entry.kind.endswith("-timers")  # their keys hold times too; see state/key_timers.py
     key, value = (PLAIN[bytes], PLAIN[bytes]) if raw else (serde_of(entry.key), serde_of(entry.value))
@@ -54,7 +54,7 @@ def find_store(log: Log, app: str, store: str, location: LogLocation) -> Shipped
 
 
 def serde_of(schema: dict[str, Any]) -> Serde[Any]:
-    """A serde that reads what was written with this schema; raw bytes where the schema is unknown."""
+    """Return a serde that reads what was written with this schema; raw bytes if the schema is unknown."""
     for plain in (*PLAIN.values(), *JAVA):
         if plain.schema() == schema:
             return plain
@@ -62,7 +62,7 @@ def serde_of(schema: dict[str, Any]) -> Serde[Any]:
     form, described = _FORMATS.get(name), schema.get("type")
     if form is None or not isinstance(described, dict):
         return PLAIN[bytes]
-    # JSON within JSON stays the text that it is. MessagePack has keys that are no text, and no text at all.
+    # JSON within JSON stays text. MessagePack has no text form, and its keys may be of other types.
     unknown: Any = msgspec.Raw if name == "json" else Any
     if name == "msgpack" and "keys" in schema:
         declared = Any
@@ -73,15 +73,15 @@ def serde_of(schema: dict[str, Any]) -> Serde[Any]:
 
 
 class _Types:
-    """Types made of JSON schemas, as msgspec writes them."""
+    """Types built from JSON schemas, as msgspec writes them."""
 
-    def __init__(self, named: dict[str, Any], unknown: Any) -> None:
-        self._named = named
+    def __init__(self, definitions: dict[str, Any], unknown: Any) -> None:
+        self._definitions = definitions
         self._unknown = unknown
-        self._made: dict[str, Any] = {}
+        self._types: dict[str, Any] = {}
 
     def type_of(self, schema: Any) -> Any:  # noqa: PLR0911 - one for each kind
-        """The type, or the unknown one."""
+        """Return the type of a schema, or the unknown type."""
         if not isinstance(schema, dict):
             return self._unknown
         if "$ref" in schema:
@@ -99,10 +99,10 @@ class _Types:
         return self._scalar(schema)
 
     def _by_name(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = self._unknown  # what a type that holds itself finds inside
-            self._made[name] = self.type_of(self._named.get(name))
-        return self._made[name]
+        if name not in self._types:
+            self._types[name] = self._unknown  # the type of a reference to itself
+            self._types[name] = self.type_of(self._definitions.get(name))
+        return self._types[name]
 
     def _optional(self, members: list[Any]) -> Any:
         others = [member for member in members if member != {"type": "null"}]

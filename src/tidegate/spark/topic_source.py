@@ -1,7 +1,7 @@
 """Topics as a Spark data source: batch and streaming, decoded on the executors, as Arrow batches.
 
 What a reader needs is sent in one option: where the log is, the topic's name, and its serdes. They are the
-user's own code in the user's own job, and only Spark carries them.
+user's own code in the user's own job, and only Spark transports them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tidegate.runtime.output.time_only import is_time_only
 from tidegate.serde import Serde
 from tidegate.serde.framed import Framed
 from tidegate.serde.registry_settings import registry_settings, use_registry
-from tidegate.spark.spark_types import Part, part_of, pickled, turned
+from tidegate.spark.spark_types import Part, converted, part_of, pickled
 from tidegate.state.formats import SESSION, WINDOW, session_times, window_start
 from tidegate.topics import TableTopic, Timestamp, Topic
 from tidegate.types import TopicPartition
@@ -47,13 +47,13 @@ try:
 except ImportError:  # Spark 4.1 runs one batch then
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Not known yet."""
+        """Stands in for the class that this version of Spark does not have."""
 
 
 NAME = "tidegate"
 ROWS_AT_ONCE = 10_000
 UID = "uid"
-"""Beside the partitions in Spark's offsets: the id of the topic, which differs when it is recreated."""
+"""The topic's id in Spark's offsets, beside the partitions: it differs when the topic is recreated."""
 HEADERS = spark.ArrayType(
     spark.StructType(
         [spark.StructField("name", spark.StringType()), spark.StructField("value", spark.BinaryType())]
@@ -62,12 +62,12 @@ HEADERS = spark.ArrayType(
 TIMES = {"window": ("window_start",), "session": ("session_start", "session_end")}
 """The columns that are encoded in the suffix of a key, by kind of store."""
 _SUFFIXES = {"window": WINDOW.suffix, "session": SESSION.suffix}
-_NULL_HINT = "declare a TableTopic if None means that the row is gone"
+_NULL_HINT = "declare a TableTopic if None means that the row is deleted"
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """What an executor needs to read a topic; nothing else of it is pickled."""
+    """What an executor needs to read a topic; nothing else is pickled."""
 
     location: LogLocation
     topic: str
@@ -94,7 +94,7 @@ class Shipped:
         return open_log(self.location, create=False)
 
     def as_text(self) -> str:
-        """For an option of a data source; ConfigError `cannot-ship` for code that cannot be pickled."""
+        """Encode it as an option. Raises ConfigError `cannot-ship` for code that cannot be pickled."""
         try:
             data = pickled(self)
         except ConfigError:
@@ -118,7 +118,7 @@ class Shipped:
         return found
 
     def schema(self) -> spark.StructType:
-        """The columns of the frame."""
+        """Return the columns of the frame."""
         columns: list[tuple[str, spark.DataType]] = [
             ("key", part_of(self.key).type),
             ("value", part_of(self.value).type),
@@ -138,8 +138,8 @@ class Shipped:
         return Topic(self.topic, self.value, key=self.key, timestamp=self.timestamp)
 
 
-def settled(log: str | None, config: Config | None) -> LogLocation:
-    """Where the log is, for other processes to open."""
+def resolved_location(log: str | None, config: Config | None) -> LogLocation:
+    """Return where the log is, for other processes to open."""
     found = load_config({"log": log}) if config is None else config
     if found.registry:
         use_registry(found.registry)
@@ -147,13 +147,13 @@ def settled(log: str | None, config: Config | None) -> LogLocation:
     check_location(location)
     if location.in_memory:
         raise ConfigError(
-            "log-in-memory", "a log in memory is seen by this process alone", "use sqlite:///log.db"
+            "log-in-memory", "a log in memory is visible to this process only", "use sqlite:///log.db"
         )
     return location
 
 
 def shipped(topic: Topic[Any, Any] | TableTopic[Any, Any], location: LogLocation) -> Shipped:
-    """What executors need of a declared topic."""
+    """Return what executors need to read a declared topic."""
     table = isinstance(topic, TableTopic)
     return Shipped(location, topic.name, table, topic.key_serde, topic.value_serde, topic.timestamp)
 
@@ -178,7 +178,7 @@ class FrameBatches:
         self._declared = None if spec.timestamp is None else spec.declared()
 
     def batch(self, partition: int, records: pa.RecordBatch) -> pa.RecordBatch:
-        """One row for each record. Raises SerdeError with the position of a record that cannot be decoded."""
+        """Convert records to rows. Raises SerdeError with the position of a record that cannot be decoded."""
         offsets, times, keys, values, headers = records.columns
         listed = keys.to_pylist()
         own = [key[: -self._suffix] for key in listed] if self._suffix else listed
@@ -202,13 +202,13 @@ class FrameBatches:
         return pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
 
     def _column(self, side: str, data: list[bytes | None], partition: int, offsets: Any) -> tuple[Any, Any]:
-        """The values, and the column that they make."""
+        """Return the values and their column."""
         serde, part = (self._spec.key, self._key) if side == "key" else (self._spec.value, self._value)
         kind = self._schema.field(side).type
         try:
             present = iter(serde.decode_many([one for one in data if one is not None]))
             values = [None if one is None else next(present) for one in data]
-            return values, pa.array(turned(part.out, values), kind)
+            return values, pa.array(converted(part.out, values), kind)
         except Exception as error:
             for one, offset in zip(data, offsets.to_pylist(), strict=True):
                 if one is not None and (why := _refused(serde, part, kind, one)) is not None:
@@ -226,16 +226,16 @@ class FrameBatches:
                 except SerdeError as error:
                     raise error.at(self._spec.topic, partition, offset) from error
             times = pa.array(found, pa.int64())
-        return _moments(times)
+        return _timestamps(times)
 
     def _times(self, keys: list[bytes]) -> dict[str, Any]:
         if self._spec.kind == "window":
-            return {"window_start": _moments(pa.array([window_start(key) for key in keys], pa.int64()))}
+            return {"window_start": _timestamps(pa.array([window_start(key) for key in keys], pa.int64()))}
         if self._spec.kind == "session":
             ends, starts = zip(*map(session_times, keys), strict=True)
             return {
-                "session_start": _moments(pa.array(starts, pa.int64())),
-                "session_end": _moments(pa.array(ends, pa.int64())),
+                "session_start": _timestamps(pa.array(starts, pa.int64())),
+                "session_end": _timestamps(pa.array(ends, pa.int64())),
             }
         return {}
 
@@ -273,14 +273,14 @@ class TopicReader(DataSourceReader):
         return [OffsetRange(one.partition, info.starts[one.partition], int(end)) for one, end in ends.items()]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return read_span(self._text, self._schema, partition, rows=self._rows)
+        return read_offset_range(self._text, self._schema, partition, rows=self._rows)
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Exactly the records between two offsets: {"0": next offset of partition 0, ..., "uid": ...}.
+    """Reads exactly the records between two offsets: {"0": next offset of partition 0, ..., "uid": ...}.
 
-    With `availableNow` a run goes to the ends of its start, also when it first repeats a batch that an
-    earlier run left undone.
+    With `availableNow` a run stops at the ends as of its start, also if it first repeats an unfinished batch
+    of an earlier run.
     """
 
     def __init__(self, text: str, schema: spark.StructType) -> None:
@@ -297,7 +297,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {UID: info.uid, **{str(number): start for number, start in enumerate(info.starts)}}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: ARG002, N802
-        """The committed ends. Spark 4.1 passes no arguments; a limit is never set."""
+        """Return the committed ends. Spark 4.1 passes no arguments; a limit is never set."""
         if self._last is not None:
             return self._last
         log = self._opened()
@@ -313,13 +313,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"topic {topic!r} was deleted and created again since the checkpoint",
                 "start the query with a new checkpoint",
             )
-        spans = [
+        ranges = [
             OffsetRange(int(name), start.get(name, 0), upto) for name, upto in end.items() if name != UID
         ]
-        return [span for span in spans if span.start < span.end]
+        return [offset_range for offset_range in ranges if offset_range.start < offset_range.end]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return read_span(self._text, self._schema, partition)
+        return read_offset_range(self._text, self._schema, partition)
 
     def stop(self) -> None:
         if self._log is not None:
@@ -332,20 +332,20 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._log
 
 
-def read_span(
-    text: str, schema: spark.StructType, span: OffsetRange, *, rows: bool = False
+def read_offset_range(
+    text: str, schema: spark.StructType, offset_range: OffsetRange, *, rows: bool = False
 ) -> Iterator[pa.RecordBatch]:
     spec = Shipped.of_text(text)
-    partition = TopicPartition(spec.topic, span.partition)
+    partition = TopicPartition(spec.topic, offset_range.partition)
     frame = FrameBatches(spec, schema)
     with closing(spec.open()) as log:
-        batches = read_between(log, partition, span.start, span.end)
+        batches = read_between(log, partition, offset_range.start, offset_range.end)
         for batch in _folded(batches) if rows else batches:
-            yield frame.batch(span.partition, _for_users(batch) if spec.internal else batch)
+            yield frame.batch(offset_range.partition, _for_users(batch) if spec.internal else batch)
 
 
 def _for_users(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Records of an internal topic as nodes see them."""
+    """Return the records of an internal topic as nodes see them."""
     listed = batch.column(4).to_pylist()
     pairs = [tuple((pair["name"], pair["value"]) for pair in row or ()) for row in listed]
     kept = pa.array([not is_time_only(row) for row in pairs], pa.bool_())
@@ -354,7 +354,7 @@ def _for_users(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The newest record of each key that has a value."""
+    """Yield the newest record of each key that has a value."""
     newest: dict[bytes | None, ReadRow] = {}
     for batch in batches:
         for row in rows_of(batch):
@@ -382,18 +382,18 @@ def _headers(headers: Any, kind: Any, *, internal: bool) -> Any:
     return pa.array(list(kept), kind)
 
 
-def _moments(millis: Any) -> Any:
+def _timestamps(millis: Any) -> Any:
     return millis.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
 
 
 def _refused(serde: Serde[Any], part: Part, kind: Any, data: bytes) -> SerdeError | None:
-    """The error for a value that the column cannot hold; None if it can."""
+    """Return the error for a value that the column cannot hold; None if it can."""
     try:
         value = serde.decode(data)
     except SerdeError as error:
         return error
     try:
-        pa.array(turned(part.out, [value]), kind)
+        pa.array(converted(part.out, [value]), kind)
     except Exception as error:  # noqa: BLE001 - reported with the position
         hint = "declare a type that Spark has, or read it as bytes"
         return SerdeError("not-in-spark", f"Spark cannot hold this value: {error}", hint)

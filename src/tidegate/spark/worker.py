@@ -17,13 +17,13 @@ from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.ship import import_version
 
 CONTAINERS = 100_000
-"""Allocations between two garbage collections."""
+"""Container allocations between two garbage collections."""
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
+def rare_garbage_collection() -> Iterator[None]:
     """Collect garbage less often: records are many lists and tuples without cycles, which the default
-    thresholds would scan again and again. Objects that exist at the start are not scanned meanwhile."""
+    thresholds would scan repeatedly. Objects that exist at the start are not scanned meanwhile."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(CONTAINERS, *before[1:])
@@ -35,7 +35,7 @@ def seldom_collected() -> Iterator[None]:
 
 
 def run_order(data: bytes) -> Iterator[int]:
-    """Run one attempt of a slot; yields about once a second."""
+    """Run one attempt of a slot. Yields about once a second."""
     order = SlotOrder.decode(data)
     for path in order.paths:
         if path not in sys.path:
@@ -44,7 +44,7 @@ def run_order(data: bytes) -> Iterator[int]:
     use_registry(order.registry)
     app = load_app(order.app, order.settings)
     clock = SystemClock()
-    with seldom_collected(), closing(open_log(order.log, clock=clock, create=False)) as log:
+    with rare_garbage_collection(), closing(open_log(order.log, clock=clock, create=False)) as log:
         run = attach(app.build(), log, clock, on_error=order.on_error)
-        for beat, _ in enumerate(SlotJob(order, run, log, clock).run()):
-            yield beat
+        for count, _ in enumerate(SlotJob(order, run, log, clock).run()):
+            yield count

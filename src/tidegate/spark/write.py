@@ -1,18 +1,18 @@
 """Write rows of a DataFrame as records of a topic.
 
-Spark may run a task twice: when the first run was cut off after it had committed, its rows would be written
+Spark may run a task twice: if the first run was interrupted after it had committed, its rows would be written
 again. So each attempt does, in this order: 1 take all rows from Spark and keep them encoded (`spool`): no
 transaction is open while Spark computes; 2 mark that it has begun; 3 open its writer, which fences an older
-attempt of the same task; 4 read the marks, which lie in a topic of their own, to the end: if its call is not
+attempt of the same task; 4 read the marks, which are in a topic of their own, to the end: if its call is not
 open it fails, if its task is marked as written it ends; 5 append the rows, and wait until the log has them:
-from 6 on others who read the marks wait for this transaction; 6 append the mark, in the same transaction;
-7 commit.
+from 6 on, other readers of the marks wait for this transaction; 6 append the mark, in the same transaction; 7
+commit.
 
-A batch has a mark for each task of one call, removed when the call ends (`marks` has the order, so
-that an attempt which resumes later writes nothing). A streaming query has one mark, with the last
-micro-batch in it, and brings each micro-batch into one task: a micro-batch that Spark repeats after a restart
-may be cut into tasks in another way, and marks of tasks would then lose rows. That mark stays, so step 2 and
-the check for an open call are not needed there.
+A batch has a mark for each task of one call, removed when the call ends (`marks` has the order, so that an
+attempt which resumes later writes nothing). A streaming query has one mark, with the last micro-batch in it,
+and brings each micro-batch into one task: a micro-batch that Spark repeats after a restart may be split into
+other tasks, and marks of tasks would then lose rows. That mark stays, so step 2 and the check for an open
+call are not needed there.
 """
 
 from __future__ import annotations
@@ -57,15 +57,16 @@ from tidegate.spark.marks import (
     writer_id,
 )
 from tidegate.spark.session import check_session
-from tidegate.spark.spark_types import misfit, part_of, turned
+from tidegate.spark.spark_types import converted, misfit, part_of
 from tidegate.spark.spool import Spool
-from tidegate.spark.topic_source import HEADERS, Shipped, settled, shipped
+from tidegate.spark.topic_source import HEADERS, Shipped, resolved_location, shipped
 from tidegate.topics import TableTopic, Topic
 from tidegate.types import TopicPartition
 
-PLACE = ("partition", "offset")
+POSITION_COLUMNS = ("partition", "offset")
 SENT_BYTES_PER_SECOND = 1 << 20
-"""A transaction may stay open for as long as it takes to send what was kept at this pace, which is slow."""
+"""A transaction may stay open for the time that it takes to send the kept records at this pace, which is
+slow."""
 _log = logging.getLogger("tidegate")
 
 
@@ -102,7 +103,7 @@ def write_topic(
     """
     session = frame.sparkSession
     check_session(session)
-    location = settled(log, config)
+    location = resolved_location(log, config)
     spec = shipped(topic, location)
     chosen = written_columns(frame, spec)
     with closing(open_log(location)) as opened:
@@ -124,7 +125,8 @@ def write_topic(
 
 
 def written_columns(frame: DataFrame, spec: Shipped, *, positions: bool = False) -> DataFrame:
-    """The columns that are written, with `positions` also those of the source position. Raises by name."""
+    """Return the columns to write, with `positions` also those of the source position. Raises for missing,
+    unknown and mistyped columns."""
     expected: dict[str, spark.DataType] = {
         "key": part_of(spec.key).type,
         "value": part_of(spec.value).type,
@@ -135,7 +137,7 @@ def written_columns(frame: DataFrame, spec: Shipped, *, positions: bool = False)
         expected |= {"partition": spark.IntegerType(), "offset": spark.LongType()}
     found = {field.name: field.dataType for field in frame.schema}
     lacking = [name for name in ("key", "value") if name not in found]
-    beyond = [name for name in found if name not in expected and name not in PLACE]
+    beyond = [name for name in found if name not in expected and name not in POSITION_COLUMNS]
     why = ""
     if lacking:
         why = f"it has no column {lacking[0]}"
@@ -146,7 +148,7 @@ def written_columns(frame: DataFrame, spec: Shipped, *, positions: bool = False)
         why = next(filter(None, misfits), "")
     if why:
         raise ConfigError(
-            "bad-frame", f"the frame cannot be written to {spec.topic!r}: {why}", "select what is written"
+            "bad-frame", f"the frame cannot be written to {spec.topic!r}: {why}", "select only these columns"
         )
     return frame.select(*(name for name in expected if name in found))
 
@@ -162,7 +164,7 @@ def _write_batch(frame: DataFrame, spec: Shipped) -> None:
             with closing(spec.open()) as log:
                 close_call(log, owner, clock.now())
         except LogError as error:
-            # All that is written stays written once, so a call that did its work does not fail here.
+            # What is written is written exactly once, so a call that did its work does not fail here.
             _log.warning("the marks of a write to %r stay until a later call: %s", spec.topic, error)
 
 
@@ -192,7 +194,7 @@ def _start(
 
 
 def _write_task(text: str, owner: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On the executor: one attempt of one task of a batch."""
+    """Write one attempt of one task of a batch, on an executor."""
     context = TaskContext.get()
     number = context.partitionId() if context is not None else 0
     begun = Mark(owner, number, "begun", uuid4().hex)
@@ -202,7 +204,7 @@ def _write_task(text: str, owner: str, batches: Iterator[pa.RecordBatch]) -> Ite
 def _write_micro_batch(
     text: str, query: str, number: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On the executor: the one task of a micro-batch."""
+    """Write the one task of a micro-batch, on an executor."""
     yield from _write(text, f"tidegate.frames.{query}", Mark(query, 0), number, batches)
 
 
@@ -222,7 +224,7 @@ def _write(
         return
     spec, clock = Shipped.of_text(text), SystemClock()
     with closing(spec.open()) as log, Spool() as spool:
-        _keep(spec, log, chain([first], filled), spool)
+        _spool_rows(spec, log, chain([first], filled), spool)
         reach("frames.2")
         if begun is not None:
             put_marks(log, [row_of(begun, b"", clock.now())])
@@ -235,7 +237,7 @@ def _write(
             reach("frames.5")
             for partition, batch in spool.batches():
                 opened.append(partition, batch)
-            opened.flush([])  # no offsets are asked for: other tasks may append to these partitions
+            opened.flush([])  # no offsets are needed: other tasks may append to these partitions
             reach("frames.6")
             rows = [row_of(mark, str(number).encode(), clock.now())]
             if begun is not None:
@@ -246,8 +248,8 @@ def _write(
     yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["number"])
 
 
-def _keep(spec: Shipped, log: Log, batches: Iterable[pa.RecordBatch], spool: Spool) -> None:
-    """Step 1."""
+def _spool_rows(spec: Shipped, log: Log, batches: Iterable[pa.RecordBatch], spool: Spool) -> None:
+    """Encode and keep all rows: step 1."""
     rows, info, router = FrameRows(spec, SystemClock()), log.describe(spec.topic), Router(log)
     for batch in batches:
         found: dict[TopicPartition, list[Row]] = {}
@@ -258,7 +260,8 @@ def _keep(spec: Shipped, log: Log, batches: Iterable[pa.RecordBatch], spool: Spo
 
 
 def _is_due(log: Log, topic: str, mark: Mark, number: int, begun: Mark | None) -> bool:
-    """Step 4: whether the rows are to be written. An attempt that ends here removes its mark of step 2."""
+    """Return whether the rows are to be written: step 4. An attempt that ends here removes its mark of step
+    2."""
     marks = read_marks(log)
     open_now = begun is None or is_open(marks, mark.owner)
     written = mark in marks and int(marks[mark].value) >= number
@@ -280,10 +283,10 @@ class FrameRows:
         self._clock = clock
 
     def records(self, batch: pa.RecordBatch) -> list[Row]:
-        """One for each row, in their order."""
+        """Return one record for each row, in order."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        keys = turned(self._key.back, columns["key"].to_pylist())
-        values = turned(self._value.back, columns["value"].to_pylist())
+        keys = converted(self._key.back, columns["key"].to_pylist())
+        values = converted(self._value.back, columns["value"].to_pylist())
         times, headers = self._times(columns.get("timestamp"), len(keys)), columns.get("headers")
         pairs = [None] * len(keys) if headers is None else headers.to_pylist()
         found: list[Row] = []
