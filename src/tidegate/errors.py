@@ -56,8 +56,8 @@ class TopologyError(TidegateError):
         self.location = location
 
     def __str__(self) -> str:
-        place = "  ".join(part for part in (self.location, self.node) if part)
-        return f"{place}  {super().__str__()}" if place else super().__str__()
+        prefix = "  ".join(part for part in (self.location, self.node) if part)
+        return f"{prefix}  {super().__str__()}" if prefix else super().__str__()
 
 
 class ConfigError(TidegateError):

@@ -176,7 +176,7 @@ class TestFlush:
         error = refused(lambda: writer.flush([TOPIC]))
         assert error.code == "offset-unknown"
         assert error.retryable
-        assert writer.spent
+        assert writer.unusable
 
     def test_the_next_writer_learns_the_true_offset(
         self, cluster: MockCluster, open_writer: OpenWriter
@@ -226,7 +226,7 @@ class TestCommit:
         error = refused(writer.commit)
         assert error.code == "commit-unknown"
         assert not error.retryable, "who writes the records again may have them twice"
-        assert writer.spent
+        assert writer.unusable
 
     def test_a_fence_behind_an_unanswered_request_is_unknown_too(
         self, cluster: MockCluster, open_writer: OpenWriter

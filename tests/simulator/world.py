@@ -35,7 +35,7 @@ from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import take_over
 from tidegate.state.folders import task_home
-from tidegate.state.manager import Limits, Status
+from tidegate.state.manager import Limits, StateStatus
 from tidegate.state.protocol import QuietListener
 from tidegate.types import TopicPartition
 
@@ -103,7 +103,8 @@ class World:
         """Whether somebody has a task's folder open."""
         states = [state for slot in [*self.slots.values(), *self.zombies] for state in slot.states]
         return any(
-            state.home == home and state.status in (Status.RESTORING, Status.RUNNING) for state in states
+            state.home == home and state.status in (StateStatus.RESTORING, StateStatus.RUNNING)
+            for state in states
         )
 
     def lose(self, home: Path) -> None:
@@ -218,7 +219,7 @@ class World:
         if fault.point not in ("log.commit.4", "log.commit.5", "log.commit.6", "log.commit.7"):
             self.truth.sync()
         for state in slot.states:
-            if state.status is not Status.CLOSED:
+            if state.status is not StateStatus.CLOSED:
                 check_not_ahead(self.truth, state)
 
     def _sleep(self, slot: SimSlot) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.log.positions import TaskId
-from tidegate.state.cleanup import Cleanup, Needs, Room
+from tidegate.state.cleanup import Cleanup, NeededState, Room
 from tidegate.state.environment import Environment, Metadata
 from tidegate.state.folders import claim, task_home
 
 APP, LOG, NOW = "shop", "this-log", 1_700_000_000_000
 HOUR = 3_600_000
 FIRST, SECOND, THIRD = (TaskId("totals", 2, 0, partition) for partition in range(3))
-NEEDS = Needs(APP, LOG, 2, frozenset({FIRST, SECOND, THIRD}))
+NEEDS = NeededState(APP, LOG, 2, frozenset({FIRST, SECOND, THIRD}))
 AGES = Room(NOW, idle_ms=HOUR)
 TIGHT = Room(NOW + 2 * HOUR, HOUR, budget_bytes=1)
 """Everything is too old and too large."""
@@ -42,7 +42,7 @@ def make(
     return folder.path
 
 
-def clean(state_dir: Path, room: Room | None = None, needs: Needs = NEEDS) -> Cleanup:
+def clean(state_dir: Path, room: Room | None = None, needs: NeededState = NEEDS) -> Cleanup:
     cleanup = Cleanup(state_dir, needs)
     cleanup.run(room)
     return cleanup

@@ -14,7 +14,7 @@ from tests.state.ground import Ground
 from tidegate import stores
 from tidegate.errors import FencedError
 from tidegate.log.faultpoints import installed
-from tidegate.state.cleanup import Cleanup, Needs
+from tidegate.state.cleanup import Cleanup, NeededState
 from tidegate.state.folders import claim, remove_older
 
 COUNTS = stores.key_value("counts", int)
@@ -125,7 +125,7 @@ def claim_again_and_again(pipe: Connection, home: Path, least: int, seconds: flo
     pipe.send(turns)
 
 
-def clean_up_as_nobody(pipe: Connection, state_dir: Path, needs: Needs) -> None:
+def clean_up_as_nobody(pipe: Connection, state_dir: Path, needs: NeededState) -> None:
     """Clean up with no more rights than any user; root may write where nobody else may."""
     if os.geteuid() == 0:
         os.setuid(65534)

@@ -60,7 +60,7 @@ def grow(declare: Declare, now: Mapping[str, int]) -> tuple[dict[str, int], dict
     after = grown(topology, manifest, {**BEFORE, **now})
     assert after.internal_partitions == manifest.internal_partitions, "keys never move in internal topics"
     counts = partition_counts(topology, {**after.sources, **after.sinks}, after.internal_partitions)
-    assert after == make_manifest(topology, {**BEFORE, **now}, settled=manifest.internal_partitions)
+    assert after == make_manifest(topology, {**BEFORE, **now}, existing=manifest.internal_partitions)
     return after.sources, counts
 
 

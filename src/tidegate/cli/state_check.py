@@ -15,7 +15,7 @@ from tidegate.errors import StateError
 from tidegate.log.protocol import Log
 from tidegate.state.environment import REPAIR_HINT
 from tidegate.state.inspect import Checked
-from tidegate.state.repair import Damaged, Outcome, Repaired, repair
+from tidegate.state.repair import Damaged, Repaired, RepairOutcome, repair
 from tidegate.state.survey import Problem, TaskReport, survey, to_repair
 from tidegate.text.render import as_json, shown
 
@@ -28,10 +28,10 @@ DIFFERENCES_SHOWN = 10
 REBUILD_SECONDS = 30.0
 """How long a running task may take to rebuild its stores."""
 COLOURS = {
-    Outcome.REBUILT: "green",
-    Outcome.DISCARDED: "green",
-    Outcome.REQUESTED: "yellow",
-    Outcome.FAILED: "red",
+    RepairOutcome.REBUILT: "green",
+    RepairOutcome.DISCARDED: "green",
+    RepairOutcome.REQUESTED: "yellow",
+    RepairOutcome.FAILED: "red",
 }
 
 
@@ -57,7 +57,9 @@ def check_stores(
         print_json(_as_json(reports, repaired))
     else:
         _print_reports(reports, repaired)
-    left = [result for _, result in repaired if result.outcome in (Outcome.REQUESTED, Outcome.FAILED)]
+    left = [
+        result for _, result in repaired if result.outcome in (RepairOutcome.REQUESTED, RepairOutcome.FAILED)
+    ]
     remote = [one for report in reports for one in report.problems if not one.on_disk]
     if left or remote or not (repairing or all(report.sound for report in reports)):
         raise typer.Exit(1)

@@ -84,12 +84,12 @@ def check_operand(code: str, kind: NodeKind, other: object, wanted: type, hint: 
         raise mistake(code, Node(-1, kind, (), here()), what[:200], hint)
 
 
-def check_stores(node: Node, given: object) -> None:
+def check_stores(node: Node, passed: object) -> None:
     """Refuse stores that are not a sequence of builders."""
-    whole = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    whole = passed if isinstance(passed, Iterable) and not isinstance(passed, str) else [passed]
     wrong = next((one for one in whole if not isinstance(one, StoreBuilder)), None)
-    if wrong is not None or whole is not given:
-        message = f"stores={given!r} is not a list of stores"[:200]
+    if wrong is not None or whole is not passed:
+        message = f"stores={passed!r} is not a list of stores"[:200]
         hint = (
             'declare each one, seen = stores.key_value("seen", bool), and pass them in a list: stores=[seen]'
         )

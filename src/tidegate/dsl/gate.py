@@ -56,10 +56,10 @@ class GateOptions:
             check_name("gate", node.name)
         except ConfigError as cause:
             raise mistake(cause.code, node, cause.message, cause.hint) from cause
-        given = [topic for topic in self.topics.values() if topic is not None]
-        if len(set(given)) < len(given):
+        named = [topic for topic in self.topics.values() if topic is not None]
+        if len(set(named)) < len(named):
             raise mistake("bad-option", node, "two topics of a gate have the same name", "rename one")
-        for topic in given:
+        for topic in named:
             try:
                 check_name("topic", topic)
             except ConfigError as cause:
@@ -69,7 +69,7 @@ class GateOptions:
 def add_gate(plan: Draft, parent: int, name: str, key: Any, value: Any, options: GateOptions) -> Node:
     """Add the gate, its topics, and the node after it, where a new subtopology begins; return that node."""
     options.check(Node(-1, NodeKind.GATE, (parent,), here(), name))
-    topics = {what: given or names.gate(plan.app, name, what) for what, given in options.topics.items()}
+    topics = {what: named or names.gate(plan.app, name, what) for what, named in options.topics.items()}
     status: TableTopic[bytes, bytes] = TableTopic(topics["status"], bytes, key=bytes, config=_LENIENT)
     trigger: Topic[bytes, bytes] = Topic(topics["trigger"], bytes, key=bytes, config=_LENIENT)
     audit: Topic[bytes, bytes] = Topic(topics["audit"], bytes, key=bytes, config=_FOR_GOOD)

@@ -339,8 +339,8 @@ class Stream(Generic[K, V]):
                 Node(-1, NodeKind.GATE, (self._node,), here(), name),
                 "events of one key may lie in several partitions",
             )
-        behind = add_gate(plan, self._node, name, key, value, options)
-        return Stream(plan, behind.id, self._key, self._value)
+        admitted_node = add_gate(plan, self._node, name, key, value, options)
+        return Stream(plan, admitted_node.id, self._key, self._value)
 
     @overload
     def to(self: Stream[K, R | None], topic: TableTopic[K, R]) -> None: ...

@@ -100,13 +100,13 @@ class Buffer:
             self._rows.delete((key, held.first))
             held, event = self._without_first(key, held, event)
 
-    def _without_first(self, key: bytes, held: Buffered, gone: Held) -> tuple[Buffered | None, Held | None]:
+    def _without_first(self, key: bytes, held: Buffered, taken: Held) -> tuple[Buffered | None, Held | None]:
         """Return the remaining entry of the index and its oldest event, whose time is now the oldest."""
         if held.count == 1:
             self._index.delete(key)
             self.reset(key, None)
             return None, None
-        left = Buffered(held.count - 1, held.bytes - gone.size, held.first + 1, held.next, held.since)
+        left = Buffered(held.count - 1, held.bytes - taken.size, held.first + 1, held.next, held.since)
         oldest = self._row(key, left)
         if oldest.at:
             left = msgspec.structs.replace(left, since=oldest.at)

@@ -78,10 +78,12 @@ class Tick:
     """Time has passed: a pause may have expired."""
 
 
-def decide(known: Known, given: Event | StatusRequested | Triggered | Tick, now: int) -> Decision | InForce:
+def decide(
+    known: Known, incoming: Event | StatusRequested | Triggered | Tick, now: int
+) -> Decision | InForce:
     """Return the decision, or the status that comes into force."""
     own = known.own
-    match given:
+    match incoming:
         case Event():
             return Decision.WAITS if known.buffered or is_held(known, now) else Decision.PASSES
         case StatusRequested(requested, epoch):
@@ -99,17 +101,17 @@ def decide(known: Known, given: Event | StatusRequested | Triggered | Tick, now:
                 earlier,
             )
         case Triggered():
-            return _triggered(own, given, now)
+            return _triggered(own, incoming, now)
         case Tick():
             if own is None or not is_over(own, now):
                 return Decision.NOTHING
             return InForce("ACTIVE", own.epoch, now, own.actor, own.reason, None, "expiry", own.earlier)
 
 
-def _triggered(own: InForce | None, given: Triggered, now: int) -> Decision | InForce:
-    trigger = given.trigger
-    if trigger.epoch >= given.read:
-        return Decision.NOT_YET if trigger.epoch < given.end else Decision.BAD
+def _triggered(own: InForce | None, incoming: Triggered, now: int) -> Decision | InForce:
+    trigger = incoming.trigger
+    if trigger.epoch >= incoming.read:
+        return Decision.NOT_YET if trigger.epoch < incoming.end else Decision.BAD
     if own is None or not _was_applied(own, trigger.epoch):
         return Decision.BAD
     if own.epoch > trigger.epoch or own.state == "ACTIVE":

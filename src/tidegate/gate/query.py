@@ -86,10 +86,10 @@ class GateQuery:
         self._held_key = stores_of(name)[1].key
         self.commander = Commander(log, self.entry, clock)
 
-    def states(self, behind: bytes | None = None) -> Iterator[KeyState]:
-        """Yield all keys that ever had a status or have held events, ordered by their bytes. `behind`: only
+    def states(self, after: bytes | None = None) -> Iterator[KeyState]:
+        """Yield all keys that ever had a status or have held events, ordered by their bytes. `after`: only
         those after this key."""
-        parts = (self._keys(number, behind) for number in range(self.entry.partitions))
+        parts = (self._keys(number, after) for number in range(self.entry.partitions))
         return merge(*parts, key=lambda one: one.key)
 
     def key(self, key: bytes) -> KeyState:
@@ -108,14 +108,14 @@ class GateQuery:
         """Return the totals that its tasks maintain, so that no key is read."""
         return sum((self._totals(number) for number in range(self.entry.partitions)), GateTotals())
 
-    def events(self, key: bytes, limit: int, behind: int = -1) -> list[tuple[int, Held]]:
+    def events(self, key: bytes, limit: int, after: int = -1) -> list[tuple[int, Held]]:
         """Return the held events of a key, oldest first, with their sequence numbers: those after
-        `behind`."""
+        this one."""
         number = self.commander.partition_of(key)
         waiting = self._waiting(number, key)
         if waiting is None:
             return []
-        first = max(waiting.first, behind + 1)
+        first = max(waiting.first, after + 1)
         sequences = range(first, min(waiting.next, first + limit))
         rows = (
             (at, self._rows.get(self.topics.held, number, self._held_key.encode((key, at))))
@@ -155,11 +155,11 @@ class GateQuery:
                     if number in left and _newest(fetched.batch, key) >= left[number]:
                         del left[number]
 
-    def _keys(self, number: int, behind: bytes | None) -> Iterator[KeyState]:
+    def _keys(self, number: int, after: bytes | None) -> Iterator[KeyState]:
         """Yield the states of one partition by two sorted scans, side by side."""
         topics = self.topics
-        statuses = self._rows.scan(topics.status, number, behind)
-        waiting = self._rows.scan(topics.index, number, behind)
+        statuses = self._rows.scan(topics.status, number, after)
+        waiting = self._rows.scan(topics.index, number, after)
         both = merge(
             ((key, status, None) for key, status in statuses if key not in (GATE_WIDE, TOTALS)),
             ((key, None, index) for key, index in waiting),

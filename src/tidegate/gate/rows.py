@@ -21,8 +21,8 @@ class Rows(Protocol):
         """Return the row of a key."""
         ...
 
-    def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all rows in the order of their keys, only those after `behind`."""
+    def scan(self, topic: str, partition: int, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all rows in the order of their keys, only those after a key."""
         ...
 
     def history(self, topic: str, key: bytes) -> Iterator[bytes]:
@@ -43,9 +43,9 @@ class FoldedRows:
         tail = self._tail(TopicPartition(topic, partition))
         return tail[key] if key in tail else self._table(topic, partition).get(key)
 
-    def scan(self, topic: str, partition: int, behind: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, topic: str, partition: int, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         for key, value in sorted(self._table(topic, partition).items()):
-            if behind is None or key > behind:
+            if after is None or key > after:
                 yield key, value
 
     def history(self, topic: str, key: bytes) -> Iterator[bytes]:

@@ -65,7 +65,7 @@ class Writer(Protocol):
     """Writes one transaction after the other under one id. Not thread-safe.
 
     The first append opens a transaction. After FencedError, any error in commit, or a failure of the log
-    in append, the writer is spent (unusable): open a new one and read the positions to learn what was
+    in append, the writer is unusable: open a new one and read the positions to learn what was
     committed. A record that the topic refuses does not make the writer unusable.
     """
 

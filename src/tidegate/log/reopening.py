@@ -1,6 +1,6 @@
 """A log that reopens itself when it has become unusable, for processes that run for months.
 
-A commit whose sync fails (`commit-unknown`) makes an open embedded log unusable ("spent"): only the next
+A commit whose sync fails (`commit-unknown`) makes an open embedded log unusable: only the next
 opening shows whether the commit took effect. This class reopens the log at the next use: 1 open the log a
 second time; 2 commit and sync a small change there, which proves that the disk works again and settles the
 unknown commit; 3 replace the old log by the new one; 4 close the old one. As long as 1 or 2 fail, every call
@@ -36,7 +36,7 @@ class ReopeningLog:
         """`open_again` opens the log; it is called here for the first time."""
         self._open = open_again
         self._log = open_again()
-        self._spent: Log | None = None
+        self._unusable: Log | None = None
         self._lock = threading.Lock()
 
     @property
@@ -83,7 +83,9 @@ class ReopeningLog:
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
         with self._usable() as log:
-            return _Watched(log.writer(writer_id, open_seconds=open_seconds), lambda: self._noting_spent(log))
+            return _Watched(
+                log.writer(writer_id, open_seconds=open_seconds), lambda: self._note_unusable(log)
+            )
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
         with self._usable() as log:
@@ -107,20 +109,20 @@ class ReopeningLog:
     @contextmanager
     def _usable(self) -> Iterator[Log]:
         with self._lock:
-            if self._spent is self._log:
+            if self._unusable is self._log:
                 self._reopen()
             log = self._log
-        with self._noting_spent(log):
+        with self._note_unusable(log):
             yield log
 
     @contextmanager
-    def _noting_spent(self, log: Log) -> Iterator[None]:
+    def _note_unusable(self, log: Log) -> Iterator[None]:
         """Note whether a failure inside made the log unusable."""
         try:
             yield
         except LogError as error:
-            if error.code == UNKNOWN and _is_spent(log):
-                self._spent = log
+            if error.code == UNKNOWN and _is_unusable(log):
+                self._unusable = log
             raise
 
     def _reopen(self) -> None:
@@ -141,31 +143,31 @@ class ReopeningLog:
 class _Watched:
     """A writer that marks its log for reopening when its commit made the log unusable."""
 
-    def __init__(self, writer: Writer, noting_spent: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, writer: Writer, note_unusable: Callable[[], AbstractContextManager[None]]) -> None:
         self._writer = writer
-        self._noting_spent = noting_spent
+        self._note_unusable = note_unusable
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
-        with self._noting_spent():
+        with self._note_unusable():
             self._writer.append(partition, batch)
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        with self._noting_spent():
+        with self._note_unusable():
             return self._writer.flush(partitions)
 
     def commit(self) -> None:
-        with self._noting_spent():
+        with self._note_unusable():
             self._writer.commit()
 
     def abort(self) -> None:
-        with self._noting_spent():
+        with self._note_unusable():
             self._writer.abort()
 
     def close(self) -> None:
         self._writer.close()
 
 
-def _is_spent(log: Log) -> bool:
+def _is_unusable(log: Log) -> bool:
     """Whether the log reports itself as unusable: not every log is, after a commit of unknown outcome."""
     try:
         log.check()

@@ -16,7 +16,7 @@ class Router:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._turns: dict[str, int] = {}
+        self._sent_counts: dict[str, int] = {}
 
     def route(self, info: TopicInfo, key: bytes | None, requested: int | None = None) -> TopicPartition:
         """Return the requested partition, else the key's, else the next one round-robin."""
@@ -24,11 +24,11 @@ class Router:
             return TopicPartition(info.name, requested)
         if key is not None:
             return TopicPartition(info.name, partition_for(key, info.partitions))
-        turn = self._turns.get(info.uid)
-        if turn is None:
-            turn = sum(self._log.ends(partitions_of(info)).values())
-        self._turns[info.uid] = turn + 1
-        return TopicPartition(info.name, turn % info.partitions)
+        count = self._sent_counts.get(info.uid)
+        if count is None:
+            count = sum(self._log.ends(partitions_of(info)).values())
+        self._sent_counts[info.uid] = count + 1
+        return TopicPartition(info.name, count % info.partitions)
 
 
 def partitions_of(info: TopicInfo) -> list[TopicPartition]:

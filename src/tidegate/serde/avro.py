@@ -54,12 +54,12 @@ class Avro(Framed[T]):
 
     def _own_schema(self) -> tuple[str, str | None]:
         avro = self._avro = _avro(self.name)
-        if self._given is None:
+        if self._given_schema is None:
             made = avro_schema(self._declared, self._named)
             text, names = json.dumps(made.schema), made.names
             as_read = json.dumps(avro_schema(self._declared, self._named, tags=True).schema)
         else:
-            text, as_read, names = self._given, self._given, {}
+            text, as_read, names = self._given_schema, self._given_schema, {}
         try:
             self._schema, self._own = avro.parsed(text), avro.parsed(as_read)
         except avro.NoSchemaError as error:

@@ -65,12 +65,12 @@ def avro_schema(declared: object, name: str | None = None, *, tags: bool = False
 
     Raises ConfigError `unsupported-type` for a type that Avro cannot represent.
     """
-    made = _Making(declared, name, tags=tags)
+    made = _SchemaBuilder(declared, name, tags=tags)
     schema = made.of(inspect.type_info(declared))
     return Derived(schema, {cls: full for full, cls in made.classes.items()})
 
 
-class _Making:
+class _SchemaBuilder:
     """Collects the types of one schema; each record and enum is defined once and then referred to by name."""
 
     def __init__(self, declared: object, name: str | None, *, tags: bool) -> None:
@@ -115,8 +115,8 @@ class _Making:
         fields = [self._field(field) for field in kind.fields]
         tag = getattr(kind, "tag", None)
         if self._tags and tag is not None:
-            told = "string" if isinstance(tag, str) else "long"
-            fields.append({"name": kind.tag_field, "type": told, "default": tag})
+            avro_type = "string" if isinstance(tag, str) else "long"
+            fields.append({"name": kind.tag_field, "type": avro_type, "default": tag})
         return {"type": "record", "name": name, "fields": fields}
 
     def _field(self, field: inspect.Field) -> dict[str, Any]:
@@ -140,11 +140,13 @@ class _Making:
     def _union(self, kind: inspect.UnionType) -> Any:
         members = [self.of(member) for member in kind.types if not isinstance(member, inspect.NoneType)]
         flat = [one for member in members for one in (member if isinstance(member, list) else [member])]
-        words = [
+        avro_types = [
             one if isinstance(one, str) else one["name"] if "name" in one else one["type"] for one in flat
         ]
-        if len(set(words)) < len(words):
-            raise self._refused(f"a union of two types that are both {max(words, key=words.count)} in Avro")
+        if len(set(avro_types)) < len(avro_types):
+            raise self._refused(
+                f"a union of two types that are both {max(avro_types, key=avro_types.count)} in Avro"
+            )
         return ["null", *flat] if kind.includes_none else flat
 
     def _enum(self, cls: type[enum.Enum]) -> Any:
@@ -178,5 +180,5 @@ class _Making:
         return name, False
 
     def _refused(self, what: str) -> ConfigError:
-        said = f"{type_name(self._declared)} holds {what}, and no Avro schema is made of that"
-        return ConfigError("unsupported-type", said, _HINT)
+        message = f"{type_name(self._declared)} holds {what}, and no Avro schema is made of that"
+        return ConfigError("unsupported-type", message, _HINT)

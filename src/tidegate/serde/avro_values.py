@@ -26,7 +26,7 @@ def prepare_for(declared: object, names: Mapping[Any, str]) -> Prepare | None:
     without a time zone raises ValueError: the writer would interpret it as UTC.
     """
     root = inspect.type_info(declared)
-    return _Making(names).of(root) if any(map(_matters, parts(root))) else None
+    return _ValueBuilder(names).of(root) if any(map(_matters, parts(root))) else None
 
 
 def _matters(part: inspect.Type) -> bool:
@@ -35,7 +35,7 @@ def _matters(part: inspect.Type) -> bool:
     return isinstance(part, inspect.DateTimeType) and part.tz is not False
 
 
-class _Making:
+class _ValueBuilder:
     """The functions of one type. Each record has one, since types may be recursive."""
 
     def __init__(self, names: Mapping[Any, str]) -> None:

@@ -56,7 +56,7 @@ class Framed(Structured[T]):
         if subject not in get_args(Subject):
             hint = f"use one of: {', '.join(get_args(Subject))}"
             raise ConfigError("bad-subject", f"{self.name}: unknown subject strategy {subject!r}", hint)
-        self._given = (
+        self._given_schema = (
             None if schema is None else schema if isinstance(schema, str) else _read(self.name, schema)
         )
         self._naming: Subject = subject
@@ -117,7 +117,7 @@ class Framed(Structured[T]):
 
     def options(self) -> dict[str, Any]:
         return {
-            "schema": self._given,
+            "schema": self._given_schema,
             "subject": self._naming,
             "register": self._register,
             "latest": self._latest,

@@ -41,7 +41,11 @@ class JsonSchema(Framed[T]):
     def _own_schema(self) -> tuple[str, str | None]:
         form: Any = Json[self._declared]()  # type: ignore[name-defined]
         self._encode, self._decode = form._to_bytes, form._from_bytes
-        text = json.dumps(_described(self._declared, self._named)) if self._given is None else self._given
+        text = (
+            json.dumps(_described(self._declared, self._named))
+            if self._given_schema is None
+            else self._given_schema
+        )
         try:
             schema = json.loads(text)
         except (ValueError, RecursionError):

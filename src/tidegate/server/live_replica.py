@@ -22,7 +22,7 @@ from tidegate.log.protocol import Fetched, Log
 from tidegate.log.topic import TopicInfo
 from tidegate.server.follower import Follower
 from tidegate.state.protocol import RawRow
-from tidegate.state.replica import Replica, Snapshot
+from tidegate.state.replica import Replica, ReplicaSnapshot
 from tidegate.types import Offset, TopicPartition
 
 POLL_SECONDS = 0.2
@@ -60,7 +60,7 @@ class LiveReplica(Follower):
         self._thread.start()
 
     @contextmanager
-    def snapshot(self, at_least: Mapping[int, int], seconds: float) -> Iterator[Snapshot]:
+    def snapshot(self, at_least: Mapping[int, int], seconds: float) -> Iterator[ReplicaSnapshot]:
         """Wait for the positions of `at_least` and yield a snapshot of the rows. Raises LogError
         `replica-behind` if that takes too long."""
         self.used = time.monotonic()
@@ -81,7 +81,7 @@ class LiveReplica(Follower):
                 self._open_snapshots -= 1
                 self._changed.notify_all()
 
-    def wait_for(self, reached: Callable[[Snapshot], bool], seconds: float) -> bool:
+    def wait_for(self, reached: Callable[[ReplicaSnapshot], bool], seconds: float) -> bool:
         """Check the condition now and after each change. Returns False if it is not reached in time."""
         deadline = time.monotonic() + seconds
         while True:

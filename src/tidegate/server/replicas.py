@@ -21,7 +21,7 @@ from tidegate.server.live_replica import LiveReplica, ToRows
 from tidegate.state.changelog import to_rows
 from tidegate.state.formats import LAYOUTS
 from tidegate.state.protocol import RawRow
-from tidegate.state.replica import Snapshot
+from tidegate.state.replica import ReplicaSnapshot
 from tidegate.types import TopicPartition
 
 HISTORY = "history"
@@ -38,7 +38,7 @@ _LOCK = "lock"
 class ReplicaSnapshots:
     """One snapshot per topic, each at a position of its own."""
 
-    def __init__(self, snapshots: Mapping[str, Snapshot]) -> None:
+    def __init__(self, snapshots: Mapping[str, ReplicaSnapshot]) -> None:
         self._snapshots = snapshots
 
     def get(self, topic: str, partition: int, key: bytes) -> bytes | None:
@@ -48,7 +48,7 @@ class ReplicaSnapshots:
         lower = None if after is None else (after + b"\x00", b"")
         return self._snapshots[topic].scan(partition, lower, None)
 
-    def of(self, topic: str) -> Snapshot:
+    def of(self, topic: str) -> ReplicaSnapshot:
         return self._snapshots[topic]
 
     def history(self, topic: str, key: bytes) -> Iterator[bytes]:

@@ -380,8 +380,8 @@ def _importable(kind: type) -> bool:
 
 
 def _rebuild_serde(form: Any, declared: Any, options: dict[str, Any], topic: Any) -> Serde[Any]:
-    made: Serde[Any] = form[declared](**options)
-    return made if topic is None else made.of_topic(*topic)
+    serde: Serde[Any] = form[declared](**options)
+    return serde if topic is None else serde.of_topic(*topic)
 
 
 @lru_cache(256)

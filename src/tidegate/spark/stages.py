@@ -128,16 +128,16 @@ class StageRunner:
     def _apply_function(self, frame: DataFrame) -> DataFrame:
         where = f"stage {self._stage.name!r}"
         try:
-            made = self._stage.result.functions["function"](frame)
+            result = self._stage.result.functions["function"](frame)
         except TidegateError:
             raise
         except Exception as error:
             raise in_user_code(error, f"{where}: ", self._stage.task.generation) from error
-        if not isinstance(made, DataFrame):
+        if not isinstance(result, DataFrame):
             raise UserCodeError(
-                "user-code", f"{where}: its function returned a {type(made).__name__}", "return a DataFrame"
+                "user-code", f"{where}: its function returned a {type(result).__name__}", "return a DataFrame"
             )
-        return written_columns(made, self._writes, positions=True)
+        return written_columns(result, self._writes, positions=True)
 
     def _purge(self, position: Position) -> None:
         """Purge the records that the stage has processed: nothing else reads them."""

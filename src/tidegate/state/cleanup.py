@@ -18,8 +18,9 @@ from tidegate.state.task_folders import FolderState, folders_in, folders_of_task
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """The app's current tasks. Folders of a later generation are left alone: an upgrade may be under way."""
+class NeededState:
+    """The tasks whose state an app needs. Folders of a later generation are left alone: an upgrade may be
+    under way."""
 
     app: str
     log: str
@@ -36,7 +37,7 @@ class Room:
     budget_bytes: int | None = None
 
 
-def reason_to_remove(folder_state: FolderState, needs: Needs) -> str | None:
+def reason_to_remove(folder_state: FolderState, needs: NeededState) -> str | None:
     """Return why no task can ever use a folder again, or None if one may come back to it."""
     found = folder_state.metadata
     if folder_state.task.generation < needs.generation:
@@ -55,7 +56,7 @@ def reason_to_remove(folder_state: FolderState, needs: Needs) -> str | None:
 class Cleanup:
     """One clean-up of an app's folders on this host. Errors of the disk are collected in `problems`."""
 
-    def __init__(self, state_dir: Path, needs: Needs) -> None:
+    def __init__(self, state_dir: Path, needs: NeededState) -> None:
         self._top = state_dir / needs.app
         self._needs = needs
         self.removed: dict[Path, str] = {}
@@ -70,11 +71,11 @@ class Cleanup:
         try:
             if self._top.is_symlink() or not self._top.is_dir():
                 return
-            turn = take_unheld(self._top / "cleanup")
+            lock = take_unheld(self._top / "cleanup")
         except OSError as error:
             self._failed(self._top, error)
             return
-        if turn is None:
+        if lock is None:
             return
         try:
             kept = [
@@ -85,7 +86,7 @@ class Cleanup:
             if room is not None and room.budget_bytes is not None:
                 self._make_room(kept, room.budget_bytes)
         finally:
-            turn.release()
+            lock.release()
 
     def _remove_if_unneeded(self, folder_state: FolderState, room: Room | None) -> bool:
         reason = reason_to_remove(folder_state, self._needs)

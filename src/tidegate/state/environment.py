@@ -74,7 +74,7 @@ class Environment:
         self, folder: Path, databases: Iterable[str], *, sync: bool = True, max_map_bytes: int = 1 << 40
     ) -> None:
         self.folder = folder
-        self.turn = 0
+        self.scan_version = 0
         self._max_map_bytes = max_map_bytes
         self._txn: Any = None
         self._thread = 0
@@ -166,7 +166,7 @@ class Environment:
     def touched(self, size: int) -> None:
         """Count rows of this size as written to the transaction; this ends open scans."""
         self._applied += size
-        self.turn += 1
+        self.scan_version += 1
 
     def commit(self, metadata: Metadata) -> None:
         """Commit the rows with their metadata, synced."""
@@ -174,7 +174,7 @@ class Environment:
         with translated_errors(self.folder, self.damaged):
             self.txn.put(_META_KEY, _sealed(msgspec.json.encode(metadata)), db=self._databases[_META_DB])
             txn, self._txn = self._txn, None
-            self.turn += 1
+            self.scan_version += 1
             self._applied = 0
             txn.commit()
 
@@ -187,7 +187,7 @@ class Environment:
         self._check_thread()
         if self._txn is not None:
             txn, self._txn = self._txn, None
-            self.turn += 1
+            self.scan_version += 1
             self._applied = 0
             txn.abort()
 
@@ -223,7 +223,7 @@ class ReadOnlyEnvironment:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.turn = 0
+        self.scan_version = 0
         if folder in _open_here:
             raise StateError("opened-twice", "this process runs the task itself", "use the task's stores")
         with translated_errors(folder):

@@ -40,7 +40,7 @@ class Transaction(Protocol):
     def folder(self) -> Path: ...
 
     @property
-    def turn(self) -> int: ...
+    def scan_version(self) -> int: ...
 
     @property
     def txn(self) -> Any: ...
@@ -183,7 +183,7 @@ class LmdbStore:
     def _iterate(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool
     ) -> Iterator[tuple[bytes, bytes]]:
-        turn = self._environment.turn
+        scan_version = self._environment.scan_version
         first = first_from(lower) if lower is not None else b"\x00"
         stop = last_below(upper) if upper is not None else None
         cursor = self._environment.txn.cursor(db=self._database)
@@ -197,7 +197,7 @@ class LmdbStore:
             if (stored < first) if reverse else (stop is not None and stored >= stop):
                 return
             yield stored, value
-            if self._environment.turn != turn:
+            if self._environment.scan_version != scan_version:
                 raise StateError(
                     "scan-ended",
                     f"a scan of store {self._name!r} was continued after a commit",

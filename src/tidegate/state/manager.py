@@ -40,7 +40,7 @@ from tidegate.types import Offset, TopicPartition
 S = TypeVar("S")
 
 
-class Status(Enum):
+class StateStatus(Enum):
     REGISTERED = "registered"
     RESTORING = "restoring"
     RUNNING = "running"
@@ -81,7 +81,7 @@ class StateManager:
         self.clock = clock
         self.limits = limits or Limits()
         self.store_time = StoreTime()
-        self.status = Status.REGISTERED
+        self.status = StateStatus.REGISTERED
         self.offsets: dict[str, int] = {}
         self.topics: dict[str, str] = {}
         self.current_at: dict[str, int] = {}
@@ -127,7 +127,7 @@ class StateManager:
         self._built = {
             name: builder.build(environment, self.store_time) for name, builder in self._builders.items()
         }
-        self.status = Status.RESTORING
+        self.status = StateStatus.RESTORING
 
     def limit_rows(self, store: str, largest_record: int) -> None:
         """Limit rows to what the store's changelog accepts: a larger one would fail every commit from then
@@ -140,7 +140,7 @@ class StateManager:
     def running(self, position: Position) -> None:
         """Mark the stores as restored up to this position."""
         self.position = position
-        self.status = Status.RUNNING
+        self.status = StateStatus.RUNNING
 
     @property
     def folder(self) -> Path:
@@ -158,7 +158,7 @@ class StateManager:
 
     def store(self, builder: StoreBuilder[S]) -> S:
         """Return the typed store of a builder."""
-        if self.status is not Status.RUNNING:
+        if self.status is not StateStatus.RUNNING:
             raise StateError("not-open", f"store {builder.name!r} is {self.status.value}", "restore it first")
         if self._builders.get(builder.name) != builder:
             raise ConfigError(
@@ -334,10 +334,10 @@ class StateManager:
 
     def close(self) -> None:
         """Commit to disk what the log has, and release everything. Uncommitted changes are dropped."""
-        if self.status is Status.CLOSED:
+        if self.status is StateStatus.CLOSED:
             return
         try:
-            if self.status is not Status.REGISTERED:
+            if self.status is not StateStatus.REGISTERED:
                 self.persist_now()
         finally:
             self.drop()
@@ -345,7 +345,7 @@ class StateManager:
     def drop(self) -> None:
         """Release everything at once; only what is on disk survives. Never raises because of earlier
         failures."""
-        self.status = Status.CLOSED
+        self.status = StateStatus.CLOSED
         for built in self._built.values():
             built.cached.forget()
             if isinstance(built.inner, GuardedStore):

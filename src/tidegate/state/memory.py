@@ -51,7 +51,7 @@ class MemoryStore:
     def __init__(self, suffix: int = 0) -> None:
         self._rows: dict[bytes, bytes] = {}
         self._keys = SortedKeys(suffix)
-        self._turn = 0
+        self._scan_version = 0
 
     def get(self, key: bytes) -> bytes | None:
         return self._rows.get(key)
@@ -62,10 +62,10 @@ class MemoryStore:
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        turn = self._turn
+        scan_version = self._scan_version
         keys = self._keys.between(self._rows, lower, upper)
         for key in reversed(keys) if reverse else keys:
-            if self._turn != turn:
+            if self._scan_version != scan_version:
                 raise StateError(
                     "scan-ended",
                     "a scan of a store was continued after a commit",
@@ -74,7 +74,7 @@ class MemoryStore:
             yield key, self._rows[key]
 
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
-        self._turn += 1
+        self._scan_version += 1
         self._keys.changed()
         for key, value in rows:
             self._rows.pop(key, None)

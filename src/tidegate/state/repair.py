@@ -29,7 +29,7 @@ from tidegate.state.manager import Owner, StateManager
 from tidegate.state.restore import Restore
 
 
-class Outcome(StrEnum):
+class RepairOutcome(StrEnum):
     """What was done about a damaged folder. REQUESTED: the task that holds it was asked to rebuild it."""
 
     REBUILT = "rebuilt"
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 class Repaired:
     """The result of repairing one task's folder."""
 
-    outcome: Outcome
+    outcome: RepairOutcome
     message: str
 
 
@@ -69,7 +69,7 @@ def repair(log: Log, clock: Clock, damaged: Damaged, wait_seconds: float) -> Rep
         held.release()
         return _rebuild(log, clock, damaged)
     except (TidegateError, OSError) as error:
-        return Repaired(Outcome.FAILED, str(error))
+        return Repaired(RepairOutcome.FAILED, str(error))
 
 
 def _wait_for_holder(folder: Path, seconds: float) -> Repaired:
@@ -77,10 +77,10 @@ def _wait_for_holder(folder: Path, seconds: float) -> Repaired:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not (folder / DAMAGED).exists():
-            return Repaired(Outcome.REBUILT, "by the running task that holds it")
+            return Repaired(RepairOutcome.REBUILT, "by the running task that holds it")
         time.sleep(0.1)
     return Repaired(
-        Outcome.REQUESTED,
+        RepairOutcome.REQUESTED,
         "a running task holds it; that task's slot rebuilds it when it notices the mark, or opens it next",
     )
 
@@ -101,25 +101,27 @@ def _rebuild(log: Log, clock: Clock, damaged: Damaged) -> Repaired:
     restore.open()
     try:
         if manager.folder != damaged.folder:
-            return Repaired(Outcome.REQUESTED, "a task has opened it in the meantime, and rebuilds it")
+            return Repaired(RepairOutcome.REQUESTED, "a task has opened it in the meantime, and rebuilds it")
         restore.run()
         reach("repair.4")
         manager.position = None
         manager.close()
     finally:
         manager.drop()
-    return Repaired(Outcome.REBUILT, f"from the log: {', '.join(one.name for one in builders) or 'nothing'}")
+    return Repaired(
+        RepairOutcome.REBUILT, f"from the log: {', '.join(one.name for one in builders) or 'nothing'}"
+    )
 
 
 def _discard(path: Path) -> Repaired:
     folder = take_unheld(path)
     if folder is None:
-        return Repaired(Outcome.REQUESTED, "a task has opened it in the meantime, and rebuilds it")
+        return Repaired(RepairOutcome.REQUESTED, "a task has opened it in the meantime, and rebuilds it")
     try:
         empty(folder)
     finally:
         folder.release()
-    return Repaired(Outcome.DISCARDED, "it is rebuilt from the log when the app starts")
+    return Repaired(RepairOutcome.DISCARDED, "it is rebuilt from the log when the app starts")
 
 
 def _builders(damaged: Damaged, position: Position) -> list[StoreBuilder[Any]] | None:

@@ -28,12 +28,12 @@ _NUMBER = struct.Struct(">I")
 _OFFSET = struct.Struct(">Q")
 
 
-class Snapshot:
+class ReplicaSnapshot:
     """A consistent view of the rows. Only for the thread that took it, until it is closed."""
 
     def __init__(self, replica: Replica, txn: Any) -> None:
         self.folder = replica.folder
-        self.turn = 0
+        self.scan_version = 0
         self.txn = txn
         self._replica = replica
         self._stores: dict[int, LmdbStore] = {}
@@ -105,12 +105,12 @@ class Replica:
         }
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[ReplicaSnapshot]:
         """Open a snapshot of the current rows."""
         with translated_errors(self.folder):
             txn = self._env.begin()
         try:
-            yield Snapshot(self, txn)
+            yield ReplicaSnapshot(self, txn)
         finally:
             txn.abort()
 
@@ -129,7 +129,7 @@ class _Writing:
 
     def __init__(self, replica: Replica, txn: Any) -> None:
         self.folder = replica.folder
-        self.turn = 0
+        self.scan_version = 0
         self.txn = txn
         self._replica = replica
 

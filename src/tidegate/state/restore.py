@@ -16,7 +16,7 @@ from tidegate.state.changelog import to_rows
 from tidegate.state.environment import Metadata
 from tidegate.state.folders import TaskFolder, claim, remove_older
 from tidegate.state.lmdb_store import LmdbStore
-from tidegate.state.manager import StateManager, Status
+from tidegate.state.manager import StateManager, StateStatus
 from tidegate.state.opening import attach, copy_from_holder
 from tidegate.state.protocol import QuietListener, RestoreListener
 from tidegate.state.replay_buffer import ReplayBuffer
@@ -73,7 +73,7 @@ class Restore:
     def open(self) -> None:
         """Run steps 1 and 2."""
         manager = self._manager
-        if manager.status is not Status.REGISTERED:
+        if manager.status is not StateStatus.REGISTERED:
             raise StateError(
                 "opened-twice", "the task's state was opened before", "create a new StateManager"
             )
@@ -103,7 +103,7 @@ class Restore:
 
     def step(self) -> bool:
         """Run steps 3 to 6 for the records of about one poll. Return whether everything is restored."""
-        if self._manager.status is Status.RUNNING:
+        if self._manager.status is StateStatus.RUNNING:
             return True
         try:
             if self._reader is not None and self._targets:

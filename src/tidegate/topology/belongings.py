@@ -38,8 +38,8 @@ class Belongings:
 
     def shared_with(self, other: Belongings) -> set[str]:
         """Return the topics that one of the two apps owns and the other one owns or writes."""
-        mine, theirs = self.own | self.commands, other.own | other.commands
-        return set((mine & theirs) | (self.own & other.outputs) | (self.outputs & other.own))
+        own, theirs = self.own | self.commands, other.own | other.commands
+        return set((own & theirs) | (self.own & other.outputs) | (self.outputs & other.own))
 
 
 def of_manifest(manifest: Manifest) -> Belongings:

@@ -32,11 +32,11 @@ def check_unchanged(topology: Topology, known: Manifest) -> None:
     topics are not compared."""
     # A topic that the known app did not have counts as one without partitions: it differs by its name.
     counts = defaultdict(int, {**known.sources, **known.sinks})
-    made = make_manifest(topology, counts, settled=known.internal_partitions)
-    settled_with(topology, known, plain(made), counts)
+    made = make_manifest(topology, counts, existing=known.internal_partitions)
+    reconciled_manifest(topology, known, plain(made), counts)
 
 
-def settled_with(
+def reconciled_manifest(
     topology: Topology, known: Manifest, made: Manifest, partitions: Mapping[str, int]
 ) -> Manifest:
     """Return the known manifest with the current partitions of its sources and the additions of this version

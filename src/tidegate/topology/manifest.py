@@ -86,12 +86,12 @@ def make_manifest(
     topology: Topology,
     partitions: Mapping[str, int],
     generation: int = 1,
-    settled: Mapping[str, int] | None = None,
+    existing: Mapping[str, int] | None = None,
 ) -> Manifest:
-    """Create the manifest of a topology over topics with these partition counts; `settled` as in
+    """Create the manifest of a topology over topics with these partition counts; `existing` as in
     `partition_counts`."""
     nodes = topology.nodes
-    counts = partition_counts(topology, partitions, settled)
+    counts = partition_counts(topology, partitions, existing)
     internal = {
         node.name: internal_topic(topology.app, node) for node in nodes.values() if node.kind in INTERNAL
     }
@@ -163,11 +163,11 @@ def internal_topic(app: str, node: Node) -> str:
 
 
 def partition_counts(
-    topology: Topology, partitions: Mapping[str, int], settled: Mapping[str, int] | None = None
+    topology: Topology, partitions: Mapping[str, int], existing: Mapping[str, int] | None = None
 ) -> dict[tuple[str, int], int]:
     """Return how many stream tasks each subtopology has: the partition count that all its inputs share.
 
-    An internal topic has the count that the user requested, else the one in the manifest (`settled`), since
+    An internal topic has the count that the user requested, else the one in the manifest (`existing`), since
     keys must not move in it when a source gets more partitions. A new one gets that of the other inputs of
     its subtopology, else the largest of those that write to it. If subtopologies write to each other in a
     cycle, the first one ignores the others. A topic that does not exist yet gets the count of the others."""
@@ -183,8 +183,8 @@ def partition_counts(
                     fixed[node.label] = partitions[node.topic.name]
             elif node.options.get("partitions"):
                 fixed[node.label] = node.options["partitions"]
-            elif settled is not None and node.name in settled:
-                fixed[node.label] = settled[node.name]
+            elif existing is not None and node.name in existing:
+                fixed[node.label] = existing[node.name]
             else:
                 writers += [counts[home[parent]] for parent in node.parents if home[parent] in counts]
         if len(set(fixed.values())) > 1:

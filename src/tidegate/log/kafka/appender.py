@@ -142,7 +142,7 @@ class Appender:
         return last
 
     def _sent(self, partition: TopicPartition, batch: pa.RecordBatch) -> tuple[KafkaWriter, Offset]:
-        if self._writer is None or self._writer.spent:
+        if self._writer is None or self._writer.unusable:
             self._writer = KafkaWriter(self._clients, self._topics, self._clock, self._id)
         self._writer.append(partition, batch)
         return self._writer, Offset(self._writer.flush([partition])[partition] - 1)

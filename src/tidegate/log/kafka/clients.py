@@ -88,14 +88,14 @@ class Clients:
     def __init__(self, servers: str, settings: Mapping[str, Any]) -> None:
         self._parts = {name: _flat(name, settings.get(name, {})) for name in KAFKA_PARTS}
         general = _flat("", {name: value for name, value in settings.items() if name not in KAFKA_PARTS})
-        given = general.pop("bootstrap.servers", "")
-        if servers and given and servers != given:
+        configured = general.pop("bootstrap.servers", "")
+        if servers and configured and servers != configured:
             raise ConfigError(
                 "bad-setting",
                 "the URL of the log and [kafka] bootstrap.servers name different brokers",
                 "set only one of the two",
             )
-        self.servers = servers or given
+        self.servers = servers or configured
         if not self.servers:
             raise ConfigError("bad-log-url", "kafka:// names no broker", 'set log = "kafka://host:9092"')
         self._general = {"bootstrap.servers": self.servers, **_COMMON, **general}

@@ -44,12 +44,12 @@ DEFAULTS = {"transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20}
 _UNSPECIFIC = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
-class Status(Enum):
-    """idle ── append ──> open ── commit, abort ──> idle;  any error of the log, close ──> spent."""
+class KafkaWriterStatus(Enum):
+    """idle ── append ──> open ── commit, abort ──> idle;  any error of the log, close ──> unusable."""
 
     IDLE = "idle"
     OPEN = "open"
-    SPENT = "spent"
+    UNUSABLE = "unusable"
 
 
 class KafkaWriter:
@@ -80,13 +80,13 @@ class KafkaWriter:
         self._producer: Producer = clients.producer(settings)
         # After the transaction's timeout the broker has decided, and a new writer can read the outcome.
         self._patience = 2 * clients.producer_setting("transaction.timeout.ms", limit) / 1000
-        self._status = Status.IDLE
+        self._status = KafkaWriterStatus.IDLE
         self._retry(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
 
     @property
-    def spent(self) -> bool:
+    def unusable(self) -> bool:
         """Whether the writer failed or was closed."""
-        return self._status is Status.SPENT
+        return self._status is KafkaWriterStatus.UNUSABLE
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         self._check_open()
@@ -95,9 +95,9 @@ class KafkaWriter:
         if not batch.num_rows:
             return
         with self._unusable_on_error("records cannot be appended"):
-            if self._status is Status.IDLE:
+            if self._status is KafkaWriterStatus.IDLE:
                 self._producer.begin_transaction()
-                self._status = Status.OPEN
+                self._status = KafkaWriterStatus.OPEN
             self._touched.add(partition)
             for piece in pieces(batch, info):
                 self._make_room(info, partition, piece)
@@ -118,7 +118,7 @@ class KafkaWriter:
     def commit(self) -> None:
         self._check_open()
         reach("log.commit.1")
-        if self._status is Status.OPEN:
+        if self._status is KafkaWriterStatus.OPEN:
             with self._unusable_on_error("the transaction cannot be committed"):
                 self._send_all()
                 reach("log.commit.7")
@@ -128,15 +128,15 @@ class KafkaWriter:
 
     def abort(self) -> None:
         self._check_open()
-        if self._status is Status.OPEN:
+        if self._status is KafkaWriterStatus.OPEN:
             with self._unusable_on_error("the transaction cannot be aborted"):
                 self._retry(self._producer.abort_transaction, "cannot be aborted", self._patience)
                 self._reset()
 
     def close(self) -> None:
-        if self._status is Status.SPENT:
+        if self._status is KafkaWriterStatus.UNUSABLE:
             return
-        if self._status is Status.OPEN:
+        if self._status is KafkaWriterStatus.OPEN:
             # The broker aborts by itself only after the timeout; until then other readers would be blocked.
             self._abort_or_leave()
         self._spend()
@@ -259,17 +259,17 @@ class KafkaWriter:
 
     def _reset(self) -> None:
         """Clear the transaction's state, including delivery reports of records that an abort dropped."""
-        self._status = Status.IDLE
+        self._status = KafkaWriterStatus.IDLE
         self._touched, self._queued = set(), {}
         self._refused, self._refused_by, self._misreported = None, "", None
 
     def _spend(self) -> None:
-        self._status = Status.SPENT
+        self._status = KafkaWriterStatus.UNUSABLE
         self._touched, self._next, self._queued = set(), {}, {}
         del self._producer
 
     def _check_open(self) -> None:
-        if self._status is Status.SPENT:
+        if self._status is KafkaWriterStatus.UNUSABLE:
             raise LogError("writer-spent", f"writer {self._id!r} failed or was closed", "open a new writer")
 
 

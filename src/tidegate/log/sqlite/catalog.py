@@ -30,7 +30,7 @@ _TOPIC_COLUMNS = "id, name, uid, partitions, config, seal"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A topic with the ids of its partitions, by number."""
 
     info: TopicInfo
@@ -42,7 +42,7 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._cache: dict[str, Entry] = {}
+        self._cache: dict[str, CatalogEntry] = {}
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         """Create the topic, or check that the existing one has the requested partitions and policy."""
@@ -69,7 +69,7 @@ class Catalog:
             )
         return found
 
-    def find(self, name: str) -> Entry:
+    def find(self, name: str) -> CatalogEntry:
         """Return the topic as it is now; raise LogError `no-such-topic`."""
         with self._database.read() as connection:
             entry = _find(connection, name)
@@ -79,7 +79,7 @@ class Catalog:
         self._cache[name] = entry
         return entry
 
-    def cached(self, partition: TopicPartition) -> Entry:
+    def cached(self, partition: TopicPartition) -> CatalogEntry:
         """Return the cached topic if it has this partition, else look it up. Ids and config stay valid until
         the topic is deleted."""
         entry = self._cache.get(partition.topic)
@@ -121,7 +121,7 @@ class Catalog:
             check(f"topic {row[1]!r}", row)
         return sorted(row[1] for row in rows)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CatalogEntry]:
         """Return all topics as they are now."""
         with self._database.read() as connection:
             names = fetch(connection, "SELECT name FROM topic WHERE name IS NOT NULL")
@@ -143,7 +143,7 @@ class Catalog:
         self.forget(name)
 
 
-def _find(connection: apsw.Connection, name: str) -> Entry | None:
+def _find(connection: apsw.Connection, name: str) -> CatalogEntry | None:
     row = connection.execute(
         f"SELECT {_TOPIC_COLUMNS} FROM topic WHERE name = ?",  # noqa: S608 - constants
         (name,),
@@ -160,10 +160,12 @@ def _find(connection: apsw.Connection, name: str) -> Entry | None:
     if [partition.number for partition in partitions] != list(range(count)):
         raise corrupt(f"a partition of topic {name!r} is missing")
     starts = tuple(partition.start for partition in partitions)
-    return Entry(TopicInfo(name, uid, msgspec.json.decode(config, type=dict[str, str]), starts), partitions)
+    return CatalogEntry(
+        TopicInfo(name, uid, msgspec.json.decode(config, type=dict[str, str]), starts), partitions
+    )
 
 
-def _id_in(entry: Entry, partition: TopicPartition) -> int:
+def _id_in(entry: CatalogEntry, partition: TopicPartition) -> int:
     if not 0 <= partition.partition < len(entry.partitions):
         raise LogError(
             "no-such-partition",

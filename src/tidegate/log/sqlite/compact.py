@@ -134,8 +134,8 @@ def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) 
     size, first_horizon = 0, 0
     for span, data in spans:
         horizon = _horizon(span, retention, now)
-        apart = horizon and first_horizon and horizon != first_horizon
-        if run and (apart or size + span.raw > TARGET_BYTES):
+        other_horizon = horizon and first_horizon and horizon != first_horizon
+        if run and (other_horizon or size + span.raw > TARGET_BYTES):
             yield run
             run, size, first_horizon = [], 0, 0
         run.append((span, data))

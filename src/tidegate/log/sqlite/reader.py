@@ -131,19 +131,19 @@ class SqliteReader:
         """Read one page: an equal share of the bytes for each partition that has records."""
         pages: list[tuple[TopicPartition, int, list[tuple[Span, bytes | None]]]] = []
         with snapshot(self._connection):
-            behind = []
+            lagging = []
             for partition, key in self._ids.items():
                 if partition in self._paused:
                     continue
                 row = load_partition(self._connection, key)
                 _check_in_range(partition, self._positions[partition], row)
                 if self._positions[partition] < row.next:
-                    behind.append((partition, row))
+                    lagging.append((partition, row))
                 else:
                     self._ended.add(partition)
-            for partition, row in behind:
+            for partition, row in lagging:
                 spans = read_spans(
-                    self._connection, row, self._positions[partition], PAGE_BYTES // len(behind)
+                    self._connection, row, self._positions[partition], PAGE_BYTES // len(lagging)
                 )
                 pages.append((partition, row.next, spans))
         self._more = False

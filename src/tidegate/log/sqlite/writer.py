@@ -31,11 +31,12 @@ from tidegate.types import Offset, TopicPartition
 SPILL_BYTES = 4 << 20
 
 
-class Status(Enum):
-    """open ── append ──> open ── commit, abort ──> open;  any error in commit or spill, close ──> spent."""
+class SqliteWriterStatus(Enum):
+    """open ── append ──> open ── commit, abort ──> open;  any error in commit or spill, close ──>
+    unusable."""
 
     OPEN = "open"
-    SPENT = "spent"
+    UNUSABLE = "unusable"
 
 
 class SqliteWriter:
@@ -60,7 +61,7 @@ class SqliteWriter:
         self._clock = clock
         self._id = writer_id
         self._spill_bytes = spill_bytes
-        self._status = Status.OPEN
+        self._status = SqliteWriterStatus.OPEN
         self._buffers: dict[TopicPartition, list[pa.RecordBatch]] = {}
         self._ids: dict[TopicPartition, int] = {}
         self._counts: dict[TopicPartition, int] = {}
@@ -144,9 +145,9 @@ class SqliteWriter:
         self._drop()
 
     def close(self) -> None:
-        if self._status is Status.OPEN:
+        if self._status is SqliteWriterStatus.OPEN:
             self._drop()
-            self._status = Status.SPENT
+            self._status = SqliteWriterStatus.UNUSABLE
         self._live.is_open = False
 
     def _spill(self) -> None:
@@ -169,7 +170,7 @@ class SqliteWriter:
 
     def _spend(self) -> None:
         """Make the writer unusable: part of the transaction may be stored and part not."""
-        self._status = Status.SPENT
+        self._status = SqliteWriterStatus.UNUSABLE
         self._drop()
         self._live.is_open = False
 
@@ -181,7 +182,7 @@ class SqliteWriter:
             try:
                 sweep(self._database, self._id, self._epoch)
             except LogError:
-                self._status = Status.SPENT
+                self._status = SqliteWriterStatus.UNUSABLE
 
     def _forget(self) -> None:
         self._buffers = {}
@@ -193,7 +194,7 @@ class SqliteWriter:
         self._flushed = {}
 
     def _check_open(self) -> None:
-        if self._status is Status.SPENT:
+        if self._status is SqliteWriterStatus.UNUSABLE:
             raise LogError("writer-spent", f"writer {self._id!r} failed or was closed", "open a new writer")
 
 

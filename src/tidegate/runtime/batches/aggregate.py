@@ -21,7 +21,7 @@ from tidegate.topology.node import Node, NodeKind
 
 def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
     node = batch_node.node
-    wants_old = batch_node.behind != (NodeKind.TABLE_SINK,)  # whether a step uses the replaced values
+    wants_old = batch_node.children != (NodeKind.TABLE_SINK,)  # whether a step uses the replaced values
     builder, step = node.stores[0], aggregation(node)
     kept = KeptRows(builder, host.store(builder))
     counting = node.options["built_in"] == "count"
@@ -138,9 +138,9 @@ def _times(columns: Columns, groups: Groups, before: list[int], new: Values) -> 
     if not deleted and max(before) <= timestamps[0].as_py() and rising.equals(timestamps):
         return timestamps
     kept_new = [True] * len(columns) if isinstance(new, pa.Array) else [value is not None for value in new]
-    newest, made = list(before), []
+    newest, times = list(before), []
     for group, time, there in zip(groups.group.to_pylist(), timestamps.to_pylist(), kept_new, strict=True):
         at = max(time, newest[group])
         newest[group] = at if there else NO_TIME
-        made.append(at)
-    return pa.array(made, pa.int64())
+        times.append(at)
+    return pa.array(times, pa.int64())

@@ -44,7 +44,7 @@ class BatchNode:
 
     node: Node
     make: BatchMaker
-    behind: tuple[NodeKind, ...]
+    children: tuple[NodeKind, ...]
     """The kinds of its children."""
 
     def step(self, host: BatchHost) -> Step:
@@ -65,9 +65,9 @@ def _distinct_objects(values: list[Any]) -> list[Any]:
     """Return the values. Raises if a mutable one occurs twice."""
     if set(map(type, values)) <= PLAIN_TYPES or len(set(map(id, values))) == len(values):
         return values
-    seen_count: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for value in values:
-        seen_count[id(value)] = times = seen_count.get(id(value), 0) + 1
+        counts[id(value)] = times = counts.get(id(value), 0) + 1
         if times == 2 and not is_immutable(value):
             raise SharedObject
     return values
@@ -83,9 +83,9 @@ def map_values(function: Callable[..., Any]) -> Step:
 @_of_function
 def flat_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        made = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
-        values = _distinct_objects([value for _, value in made])
-        return columns.take([index for index, _ in made], values)
+        results = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
+        values = _distinct_objects([value for _, value in results])
+        return columns.take([index for index, _ in results], values)
 
     return step
 

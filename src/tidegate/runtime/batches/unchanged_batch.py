@@ -47,7 +47,7 @@ class UnchangedBatch:
         headers = self._origins.headers(
             columns, owner, self._origins.origins(columns, self._sender.name, first)
         )
-        made = pa.RecordBatch.from_arrays(
+        output = pa.RecordBatch.from_arrays(
             [passing.column(1), passing.column(2), passing.column(3), headers], schema=APPEND_SCHEMA
         )
-        self._sender.outputs.add_batch(target, keys, numbers, made, now)
+        self._sender.outputs.add_batch(target, keys, numbers, output, now)

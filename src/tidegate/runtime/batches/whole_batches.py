@@ -105,10 +105,10 @@ class BatchOutput:
         origins = batch.origins(columns, self._sender.name, self._sender.reserve_sequence(len(columns)))
         headers = batch.headers(columns, (owner_name, owner), origins)
         key_column = pa.array(keys, pa.binary()).take(columns.keys.numbers)
-        made = pa.RecordBatch.from_arrays(
+        output = pa.RecordBatch.from_arrays(
             [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
         )
-        self._sender.outputs.add_batch(target, keys, columns.keys.numbers, made, self._now)
+        self._sender.outputs.add_batch(target, keys, columns.keys.numbers, output, self._now)
 
 
 class BatchOrigins:
@@ -147,4 +147,6 @@ class BatchOrigins:
             return origin_headers(owner[1], origins)
         rows = range(len(self._own)) if columns.rows is None else columns.rows.to_pylist()
         added = [(owner, (ORIGIN, origin)) for origin in origins.to_pylist()]
-        return header_column([(*self._own[row], *ours) for row, ours in zip(rows, added, strict=True)])
+        return header_column(
+            [(*self._own[row], *origin_pair) for row, origin_pair in zip(rows, added, strict=True)]
+        )

@@ -27,7 +27,7 @@ from tidegate.log.records import Row, to_batch
 from tidegate.runtime.topics.control import ROLE, control_topic, write_control
 from tidegate.runtime.topics.manifests import MANIFEST, find_manifest, manifests, visible_manifest
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
-from tidegate.topology.differences import plain, settled_with
+from tidegate.topology.differences import plain, reconciled_manifest
 from tidegate.topology.graph import Topology
 from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, make_manifest
@@ -75,8 +75,8 @@ def ensure_manifest(
     earlier version of tidegate wrote differently (see `older`)."""
     app = topology.app
     log.create(control_topic(app))
-    made = plain(make_manifest(topology, partitions, settled=known.internal_partitions if known else None))
-    found = settled_with(topology, known or _first_manifest(log, made, clock), made, partitions)
+    new = plain(make_manifest(topology, partitions, existing=known.internal_partitions if known else None))
+    found = reconciled_manifest(topology, known or _first_manifest(log, new, clock), new, partitions)
     if known is not None and known != found:
         with closing(log.writer(_writer_id(app))) as writer:
             write_manifest(writer, found, clock.now())
@@ -96,21 +96,21 @@ def write_manifest(writer: Writer, manifest: Manifest, now: int) -> None:
     writer.commit()
 
 
-def _first_manifest(log: Log, made: Manifest, clock: Clock) -> Manifest:
+def _first_manifest(log: Log, new: Manifest, clock: Clock) -> Manifest:
     """Write the manifest, unless another start wrote it first. Uses its own writer id: a start that is
     refused later must not fence the running driver."""
     reach("first-start.2")
-    with closing(log.writer(_writer_id(made.app))) as writer:
-        found = find_manifest(log, made.app)
+    with closing(log.writer(_writer_id(new.app))) as writer:
+        found = find_manifest(log, new.app)
         if found is not None:
             return found
-        write_manifest(writer, made, clock.now())
+        write_manifest(writer, new, clock.now())
         reach("first-start.3")
-        conflict = _name_conflict(log, of_manifest(made))
+        conflict = _name_conflict(log, of_manifest(new))
         if conflict is not None:
-            _delete_manifest(writer, made.app, clock.now())
+            _delete_manifest(writer, new.app, clock.now())
             raise conflict
-    return made
+    return new
 
 
 def _writer_id(app: str) -> str:

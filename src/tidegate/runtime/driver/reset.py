@@ -60,7 +60,7 @@ class Holder:
 def planned_reset(log: Log, belongings: Belongings) -> Reset:
     """Plan a reset: step 1. Sources, outputs, topics of gates and topics that the user named are kept."""
     control, own = names.control(belongings.app), set(belongings.state) - belongings.named
-    own |= {made(belongings.app) for made in (names.positions, names.status, names.dead_letters)}
+    own |= {topic_name(belongings.app) for topic_name in (names.positions, names.status, names.dead_letters)}
     shared = {
         topic: other.app
         for other in map(of_manifest, manifests(log))

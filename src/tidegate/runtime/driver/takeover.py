@@ -91,8 +91,8 @@ class Claim:
     ) -> Plan:
         """Write the plan: step 5. First positions that the caller appended are committed with it."""
         slots = [
-            SlotPlan(number, self.writer_id(number), list(mine), hosts[number])
-            for number, mine in tasks.items()
+            SlotPlan(number, self.writer_id(number), list(own), hosts[number])
+            for number, own in tasks.items()
         ]
         plan = Plan(
             self.epoch,

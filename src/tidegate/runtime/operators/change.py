@@ -32,8 +32,8 @@ def decode_change(serde: Serde[Any], data: bytes) -> Change:
     if len(data) < _HEAD.size:
         raise SerdeError("undecodable", "a change is truncated", "only tidegate may write to internal topics")
     flags, length = _HEAD.unpack_from(data)
-    behind = _HEAD.size + length
+    new_at = _HEAD.size + length
     return Change(
-        serde.decode(data[_HEAD.size : behind]) if flags & _OLD else None,
-        serde.decode(data[behind:]) if flags & _NEW else None,
+        serde.decode(data[_HEAD.size : new_at]) if flags & _OLD else None,
+        serde.decode(data[new_at:]) if flags & _NEW else None,
     )

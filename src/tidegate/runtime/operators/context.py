@@ -105,11 +105,11 @@ class StepContext:
             raise StateError(
                 "closed", f"{self._node.label} forwards after its close", "forward before it ends"
             )
-        made = self._checked(self._node, record)
+        result = self._checked(self._node, record)
         if to is None:
-            self._forward(made)
+            self._forward(result)
         elif to in self._named:
-            self._named[to](made)
+            self._named[to](result)
         else:
             known = ", ".join(sorted(self._named)) or "none has a name"
             raise UserCodeError(

@@ -38,5 +38,5 @@ def is_immutable(value: Any) -> bool:
 def _fields_of_frozen(kind: type) -> tuple[str, ...] | None:
     """Return the fields if the class itself is a frozen dataclass: a subclass of one can get attributes of
     its own."""
-    made = vars(kind).get("__dataclass_params__")
-    return tuple(one.name for one in fields(kind)) if made is not None and made.frozen else None
+    params = vars(kind).get("__dataclass_params__")
+    return tuple(one.name for one in fields(kind)) if params is not None and params.frozen else None

@@ -28,11 +28,11 @@ def aggregate(chain: Chain, node: Node) -> Handler:
         after = kept.written(new)
         at = max(replaced_at, record.timestamp)
         kept.save(key, after, at)
-        made = changed(record, Change(isolated(old, before) if with_old else old, isolated(new, after)), at)
+        result = changed(record, Change(isolated(old, before) if with_old else old, isolated(new, after)), at)
         if cell is None:
-            forward(made)
+            forward(result)
         else:
-            cell.forward(key, before, replaced_at, lambda: forward(made))
+            cell.forward(key, before, replaced_at, lambda: forward(result))
 
     return handle
 
@@ -42,11 +42,11 @@ def process(chain: Chain, node: Node) -> Handler:
     children = chain.topology.children(node.id)
     named = {child.name: chain.handler(child, node.id) for child in children if child.name}
     context = StepContext(chain.host, node, chain.forward(node), named, checked)
-    made: Any = step() if isinstance(step, type) else step
-    chain.add_step(made, context)
-    call = made.process if isinstance(step, type) else step
+    processor: Any = step() if isinstance(step, type) else step
+    chain.add_step(processor, context)
+    call = processor.process if isinstance(step, type) else step
     for timers in (store for store in node.stores if store.clock is not None):
-        chain.host.call_timers(timers, lambda key, at: made.on_timer(key, at, context))
+        chain.host.call_timers(timers, lambda key, at: processor.on_timer(key, at, context))
 
     def handle(record: R) -> None:
         call(record, context)

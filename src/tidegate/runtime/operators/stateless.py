@@ -30,14 +30,14 @@ def flat_map(chain: Chain, node: Node) -> Handler:
     function, forward = node.functions["function"], chain.forward(node)
 
     def handle(record: R) -> None:
-        made = function(record.value)
-        if not isinstance(made, Iterable):
+        result = function(record.value)
+        if not isinstance(result, Iterable):
             raise UserCodeError(
                 "wrong-type",
-                f"{node.label} at {node.location} returned a {type(made).__name__}",
+                f"{node.label} at {node.location} returned a {type(result).__name__}",
                 "return a list, or yield the values",
             )
-        for value in made:
+        for value in result:
             forward(record.with_value(value))
 
     return handle
@@ -96,14 +96,14 @@ def map_batches(chain: Chain, node: Node) -> Handler:
     def handle(record: R) -> None:
         key = None if record.key is None else key_serde.encode(record.key)
         value = None if record.value is None else before.encode(record.value)
-        made = function(to_batch([Row(key, value, record.timestamp, record.headers)]))
-        if getattr(made, "schema", None) != APPEND_SCHEMA:
+        result = function(to_batch([Row(key, value, record.timestamp, record.headers)]))
+        if getattr(result, "schema", None) != APPEND_SCHEMA:
             raise UserCodeError(
                 "wrong-type",
                 f"{node.label} at {node.location} did not return a batch with the same columns",
                 "return timestamp, key, value and headers, of the same types",
             )
-        for row in made.to_pylist():
+        for row in result.to_pylist():
             forward(
                 Record(
                     None if row["key"] is None else key_serde.decode(row["key"]),

@@ -71,20 +71,22 @@ def changed(record: R, change: Change, timestamp: int) -> R:
     )
 
 
-def checked(node: Node, made: Any) -> R:
+def checked(node: Node, result: Any) -> R:
     """Return a record that user code created, or raise if it cannot be written. It is checked here, since the
     commit concerns many records."""
-    if not isinstance(made, Record):
+    if not isinstance(result, Record):
         raise _wrong(
-            node, f"produced a {type(made).__name__}", "use a Record, such as record.with_value(...)"
+            node, f"produced a {type(result).__name__}", "use a Record, such as record.with_value(...)"
         )
-    if type(made.timestamp) is not int:
-        raise _wrong(node, f"produced a record with timestamp {made.timestamp!r}", "use milliseconds, an int")
-    for name, value in made.headers:
+    if type(result.timestamp) is not int:
+        raise _wrong(
+            node, f"produced a record with timestamp {result.timestamp!r}", "use milliseconds, an int"
+        )
+    for name, value in result.headers:
         check_header(name)
         if value is not None and not isinstance(value, bytes):
             raise _wrong(node, f"set header {name!r} to a {type(value).__name__}", "use bytes or None")
-    return made
+    return result
 
 
 def _wrong(node: Node, message: str, hint: str) -> UserCodeError:

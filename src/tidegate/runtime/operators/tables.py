@@ -22,11 +22,11 @@ def table(chain: Chain, node: Node) -> Handler:
         key = kept.key(needed(node, record.key))
         before, at = kept.load(key)
         kept.save(key, kept.written(record.value), record.timestamp)
-        made = record.with_value(Change(kept.read(before) if with_old else before, record.value))
+        result = record.with_value(Change(kept.read(before) if with_old else before, record.value))
         if cell is None:
-            forward(made)
+            forward(result)
         else:
-            cell.forward(key, before, at, lambda: forward(made))
+            cell.forward(key, before, at, lambda: forward(result))
 
     return handle
 
@@ -96,11 +96,11 @@ def table_aggregate(chain: Chain, node: Node) -> Handler:
         after, at = kept.written(total), max(replaced_at, record.timestamp)
         kept.save(key, after, at)
         old, new = kept.isolated(old, before) if with_old else old, kept.isolated(total, after)
-        made = changed(record, Change(old, new), at)
+        result = changed(record, Change(old, new), at)
         if cell is None:
-            forward(made)
+            forward(result)
         else:
-            cell.forward(key, before, replaced_at, lambda: forward(made))
+            cell.forward(key, before, replaced_at, lambda: forward(result))
 
     return handle
 
@@ -154,8 +154,8 @@ def _from_before(kept: KeptRows, cell: Replaced) -> Getter:
 def _mapped(function: Callable[[Any], Any], getter: Getter) -> Getter:
     def get(key: Any) -> tuple[Any, int]:
         value, at = getter(key)
-        made = function(value)
-        return made, at if made is not None else NO_TIME
+        result = function(value)
+        return result, at if result is not None else NO_TIME
 
     return get
 
@@ -164,8 +164,8 @@ def _of_both(join: Callable[[Any, Any], Any], first: Getter, second: Getter) -> 
     def get(key: Any) -> tuple[Any, int]:
         one, at = first(key)
         two, other = second(key)
-        made = join(one, two)
-        return made, max(at, other) if made is not None else NO_TIME
+        result = join(one, two)
+        return result, max(at, other) if result is not None else NO_TIME
 
     return get
 

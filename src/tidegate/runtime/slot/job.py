@@ -40,7 +40,7 @@ from tidegate.runtime.topics.failures import failure_of
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Ended, Landing, Numbers, Warned, publish_status
 from tidegate.state.changelog import DELETE_RETENTION_MS
-from tidegate.state.cleanup import Cleanup, Needs, Room
+from tidegate.state.cleanup import Cleanup, NeededState, Room
 from tidegate.state.manager import Limits
 from tidegate.state.protocol import RestoreListener
 from tidegate.types import Offset, TopicPartition
@@ -255,7 +255,7 @@ class SlotJob:
         """Remove unused state from this host. Problems are reported as warnings; they do not stop the
         slot."""
         manifest, tasks = self._run.manifest, frozenset(task for _, task in self._run.tasks())
-        needs = Needs(manifest.app, self._log.id, manifest.generation, tasks)
+        needs = NeededState(manifest.app, self._log.id, manifest.generation, tasks)
         cleanup = Cleanup(self._state_dir, needs)
         cleanup.run(room)
         for path, reason in cleanup.removed.items():

@@ -65,7 +65,7 @@ class TaskChain:
         """Return the handler of a node for records from one of its parents."""
         handler = self._handlers.get((node.id, parent))
         if handler is None:
-            handler = self._handlers[node.id, parent] = self._made(node, parent)
+            handler = self._handlers[node.id, parent] = self._compile(node, parent)
         return handler
 
     def getter(self, node: Node, *, before: bool = False) -> Getter:
@@ -85,7 +85,7 @@ class TaskChain:
             self._self_joins[node.id] = make()
         return self._self_joins[node.id]
 
-    def _made(self, node: Node, parent: int) -> Handler:
+    def _compile(self, node: Node, parent: int) -> Handler:
         operator = OPERATORS[node.kind]
         if operator.join is not None:
             return operator.join(self, node, parent)

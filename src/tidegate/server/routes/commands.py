@@ -29,7 +29,7 @@ from tidegate.server.parameters import App, GateName, IdempotencyKey, Key, KeyTy
 from tidegate.server.position import to_text
 from tidegate.server.serving import GATE_STORE
 from tidegate.server.tokens import Scope
-from tidegate.state.replica import Snapshot
+from tidegate.state.replica import ReplicaSnapshot
 from tidegate.types import TopicPartition
 
 router = APIRouter(tags=["gates"])
@@ -163,7 +163,7 @@ class Command:
         position: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + self._seconds
 
-        def applied(snapshot: Snapshot) -> bool:
+        def applied(snapshot: ReplicaSnapshot) -> bool:
             for number, epoch in done.epochs.items():
                 row = snapshot.get(number, key)
                 if row is None or _in_force.decode(row).epoch < epoch:

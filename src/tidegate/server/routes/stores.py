@@ -37,7 +37,7 @@ from tidegate.server.serving import WAIT_SECONDS, Serving
 from tidegate.server.tokens import Scope
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.keys import Bound
-from tidegate.state.replica import Snapshot
+from tidegate.state.replica import ReplicaSnapshot
 from tidegate.text.parse import from_text
 from tidegate.text.render import ValueKind
 from tidegate.topology.manifest import StoreEntry
@@ -194,7 +194,7 @@ def _page_start(lower: Bound | None, cursor: _Cursor | None, partition: int) -> 
 
 
 def _scan(
-    snapshot: Snapshot, number: int, entry: StoreEntry, lower: Bound | None, upper: Bound | None
+    snapshot: ReplicaSnapshot, number: int, entry: StoreEntry, lower: Bound | None, upper: Bound | None
 ) -> Iterator[LocatedValue]:
     suffix = LAYOUTS[entry.kind].suffix
     for row, value in snapshot.scan(number, lower, upper):
