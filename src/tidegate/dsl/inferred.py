@@ -36,7 +36,7 @@ class _Called:
 
 
 def type_of(declared: Any) -> Any:
-    """The Python type behind a declared type or serde; UNKNOWN where a serde does not name it."""
+    """Return the Python type of a declared type or serde; UNKNOWN if a serde does not name it."""
     if not isinstance(declared, Serde):
         return declared
     if isinstance(declared, Structured):
@@ -46,7 +46,7 @@ def type_of(declared: Any) -> Any:
 
 
 def result_of(function: Callable[..., Any], argument: Any) -> Any:
-    """What the function returns for an argument of this type; UNKNOWN in case of doubt."""
+    """Return the type of the function's result for an argument of this type; UNKNOWN in case of doubt."""
     if not isinstance(function, FunctionType) or function.__code__.co_flags & _ASYNC_OR_GENERATOR:
         return UNKNOWN
     try:
@@ -56,7 +56,7 @@ def result_of(function: Callable[..., Any], argument: Any) -> Any:
 
 
 def _followed(function: FunctionType, code: CodeType, argument: Any) -> Any:
-    """The type on top of the stack when the code returns."""
+    """Return the type on top of the stack when the code returns."""
     stack: list[Any] = []
     for step in dis.get_instructions(code):
         if step.opname in _IGNORED:
@@ -84,7 +84,7 @@ def _taken(stack: list[Any], count: int) -> list[Any]:
 
 
 def _named(function: FunctionType, name: str) -> Any:
-    """What a global name, or a name of the function around, stands for."""
+    """Return the value of a global name, or of a name of the enclosing function."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     if name in cells:
         try:
@@ -99,7 +99,7 @@ def _named(function: FunctionType, name: str) -> Any:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    """The declared type of a field, or a method that is about to be called."""
+    """Return the declared type of a field, or a method that is about to be called."""
     if isinstance(owner, _Called):
         try:
             return _Called(getattr(owner.target, name))
@@ -141,7 +141,7 @@ def _computed(stack: list[Any], step: dis.Instruction) -> Any:
 
 
 def _text(stack: list[Any], step: dis.Instruction) -> Any:
-    """What an f-string is made of, put together."""
+    """Join the parts of an f-string."""
     number = step.arg or 0
     with_format = step.opname == "FORMAT_WITH_SPEC" or (step.opname == "FORMAT_VALUE" and number & 4)
     _taken(stack, number if step.opname == "BUILD_STRING" else 2 if with_format else 1)

@@ -320,12 +320,12 @@ class Stream(Generic[K, V]):
         on_full: OnFull = "hold",
         drain_chunk: int = 1000,
     ) -> Stream[K, V]:
-        """Events of paused keys wait here, on disk, in their order; all others pass, through a topic of its
-        own. The topics are `<app>-<name>-status`, `-trigger`, `-admitted` and `-audit` unless named.
+        """Hold events of paused keys, on disk and in order; all others pass, through a topic of its own. The
+        topics are `<app>-<name>-status`, `-trigger`, `-admitted` and `-audit` unless named.
 
-        When more than `max_held` events of a key wait, they go on waiting, and that is counted, or with
-        `on_full="dead-letter"` those that come then are dead letters. A key that is resumed gets at most
-        `drain_chunk` events out in each commit.
+        When more than `max_held` events of a key are held, further ones are held too and counted, or with
+        `on_full="dead-letter"` become dead letters. Of a key that is resumed at most `drain_chunk` events go
+        out in each commit.
         """
         plan = self._plan
         key, value = (

@@ -235,7 +235,7 @@ class GateStep:
             self._status.put(TOTALS, InForce("ACTIVE", 0, self._host.now(), totals=self.totals()))
 
     def committed(self) -> None:
-        """Called after a commit: the limit applies anew, and nothing before it can be rolled back."""
+        """Called after a commit: the limit starts over, and nothing before it can be rolled back."""
         self._changed = False
         self._left = self._chunk
         self._undo.clear()

@@ -70,7 +70,8 @@ def check_header(name: str) -> str:
 
 
 def is_internal_header(name: str) -> bool:
-    """Whether a header is bookkeeping between tasks. Why a record is a dead letter is for people."""
+    """Return whether a header is bookkeeping between tasks. Headers of dead letters are not: they are for
+    people."""
     return name.startswith(HEADER_PREFIX) and not name.startswith(f"{HEADER_PREFIX}error.")
 
 

@@ -124,7 +124,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[ReadRow]:
 
 
 def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[RawRecord]:
-    """The records of a batch, one by one."""
+    """Yield the records of a batch one by one."""
     columns: list[list[Any]] = [batch.column(number).to_pylist() for number in range(4)]
     headers = batch.column(4)
     if headers.null_count == len(headers):
@@ -137,7 +137,7 @@ def raw_records(partition: TopicPartition, batch: pa.RecordBatch) -> Iterable[Ra
 
 
 def own_headers(raw: RawRecord) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers without ours."""
+    """Return the record's own headers, without those that tidegate added."""
     if not raw.headers:
         return ()
     return tuple(pair for pair in raw.headers if not pair[0].startswith(HEADER_PREFIX))

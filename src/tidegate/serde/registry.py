@@ -80,11 +80,11 @@ class Registry:
         )
         return self._registered(found.schema_id, found.schema)
 
-    def _id(self, subject: str, kind: str, text: str, ask: Callable[..., Any]) -> int:
+    def _id(self, subject: str, kind: str, text: str, request: Callable[..., Any]) -> int:
         from confluent_kafka.schema_registry import Schema
 
         what = f"a schema of {subject!r}"
-        found = self._request(what, lambda: ask(subject, Schema(text, kind)))
+        found = self._request(what, lambda: request(subject, Schema(text, kind)))
         if not isinstance(found, int):
             raise self._error(what, 200, 0, "no id")
         return found

@@ -87,7 +87,7 @@ class Structured(Serde[T]):
             values = [read(one) for one in data]
         except RegistryError:
             raise
-        except Exception:  # noqa: BLE001 - told by the one that cannot be read
+        except Exception:  # noqa: BLE001 - decoding one by one finds it
             return super().decode_many(data)
         return super().decode_many(data) if None in values else values
 
@@ -100,7 +100,7 @@ class Structured(Serde[T]):
         return self._declared
 
     def options(self) -> dict[str, Any]:
-        """What it was made with, besides the type: `form[type](**options)` makes it again."""
+        """Return its options besides the type: `form[type](**options)` recreates it."""
         return {}
 
     def __eq__(self, other: object) -> bool:

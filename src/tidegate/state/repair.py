@@ -30,7 +30,7 @@ from tidegate.state.restore import Restore
 
 
 class RepairOutcome(StrEnum):
-    """What was done about a damaged folder. REQUESTED: the task that holds it was asked to rebuild it."""
+    """What was done about a damaged folder. REQUESTED: the task that holds it was requested to rebuild it."""
 
     REBUILT = "rebuilt"
     DISCARDED = "discarded"

@@ -166,7 +166,7 @@ def _started_meanwhile(app: str, epoch: int) -> StateError:
         "app-running",
         f"app {app!r} was started while the reset was waiting for an answer: nothing was deleted, and its run"
         f" of epoch {epoch} was fenced",
-        f"start it again to go on; or end it first and run: tidegate reset {app}",
+        f"start it again to continue; or stop it first and run: tidegate reset {app}",
     )
 
 

@@ -23,7 +23,7 @@ from tidegate.types import TopicPartition
 NARROWING_FACTOR = 10
 
 
-class ReopenSlot(Exception):  # noqa: N818 - no failure: the slot goes on
+class ReopenSlot(Exception):  # noqa: N818 - not a failure: the slot continues
     """The slot must be reopened; its `Refusals` determine how it continues."""
 
     def __init__(self, why: LogError) -> None:

@@ -244,7 +244,7 @@ class Slot:
 
     def _read_commands(self, reader: Reader) -> None:
         """Read the commands of gates up to their committed ends, so that a pause that is committed now holds
-        the next event. Each step that has events to pass asks for these ends once and reads up to them, with
+        the next event. Each step that has events to pass requests these ends once and reads up to them, with
         other partitions paused. Commands that an open transaction hides are waited for in later steps."""
         gated = [
             task
