@@ -141,7 +141,7 @@ def _computed(stack: list[Any], step: dis.Instruction) -> Any:
 
 
 def _text(stack: list[Any], step: dis.Instruction) -> Any:
-    """Join the parts of an f-string."""
+    """Replace the parts of an f-string on the stack by str."""
     number = step.arg or 0
     with_format = step.opname == "FORMAT_WITH_SPEC" or (step.opname == "FORMAT_VALUE" and number & 4)
     _taken(stack, number if step.opname == "BUILD_STRING" else 2 if with_format else 1)
