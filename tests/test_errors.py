@@ -40,6 +40,6 @@ def test_an_error_reads_as_place_code_message_and_what_to_do() -> None:
     assert ERRORS[0].as_dict() == {"code": "a", "message": "b", "hint": "c", "retryable": True}
 
 
-def test_a_serde_error_tells_where_the_record_stands() -> None:
+def test_a_serde_error_has_the_position_of_the_record() -> None:
     placed = SerdeError("undecodable", "bad bytes").at("orders", 1, 7)
     assert (placed.position, "orders/1 offset 7" in str(placed)) == (("orders", 1, 7), True)

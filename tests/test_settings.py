@@ -56,7 +56,7 @@ def test_without_a_file_and_environment_the_defaults_hold(tmp_path: Path) -> Non
     assert Config.load(folder=tmp_path) == Config() == Config.of({})
 
 
-def test_the_file_gives_values_by_their_types(tmp_path: Path) -> None:
+def test_the_file_sets_values_by_their_types(tmp_path: Path) -> None:
     text = '[settings]\nmin_cents = 100\nrate = 0.5\nmode = "fast"\nloud = true\nregions = { north = 1 }\n'
     wanted = Config(min_cents=100, rate=0.5, mode="fast", loud=True, regions={"north": 1})
     assert load(tmp_path, text) == wanted
@@ -90,7 +90,7 @@ def test_settings_never_change() -> None:
 # --- what is wrong, by name ---------------------------------------------------------------------------
 
 
-def test_an_unknown_setting_is_told_with_those_that_are_known(tmp_path: Path) -> None:
+def test_an_unknown_setting_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Config has no setting 'min_cent'") as caught:
         load(tmp_path, "[settings]\nmin_cent = 100\n")
     assert caught.value.code == "unknown-setting"
@@ -109,7 +109,7 @@ def test_an_unknown_setting_is_told_with_those_that_are_known(tmp_path: Path) ->
         ({"api_key": {"text": CANARY}}, "api_key"),
     ],
 )
-def test_a_wrong_value_is_told_by_name(values: dict[str, object], name: str) -> None:
+def test_a_wrong_value_is_reported_by_name(values: dict[str, object], name: str) -> None:
     with pytest.raises(ConfigError, match=name) as caught:
         Config.of(values)
     assert caught.value.code == "bad-setting"
@@ -122,7 +122,7 @@ def test_a_setting_without_default_must_be_given() -> None:
     assert Needs.of({"token": CANARY, "limit": 1}).token.reveal() == CANARY
 
 
-def test_a_type_that_no_file_can_hold_is_told_by_name() -> None:
+def test_a_type_that_no_file_can_hold_is_reported_by_name() -> None:
     with pytest.raises(ConfigError, match=r"no setting can be a Fraction.*share"):
         Odd.of({"share": "1/2"})
 
@@ -169,7 +169,7 @@ def test_another_setting_makes_another_app() -> None:
             second.run()
 
 
-def test_a_setting_that_cannot_be_written_down_is_told_when_the_app_is_built() -> None:
+def test_a_setting_that_cannot_be_written_down_is_reported_when_the_app_is_built() -> None:
     with pytest.raises(ConfigError, match=r"Odd\.share cannot be stored in the manifest.*Fraction"):
         app_with(Odd()).build()
 
@@ -184,7 +184,7 @@ def test_a_setting_of_a_rich_plain_type_is_written_down() -> None:
 # --- secrets ------------------------------------------------------------------------------------------
 
 
-def test_a_secret_is_told_only_when_asked_for() -> None:
+def test_a_secret_is_revealed_only_on_request() -> None:
     secret = Secret(CANARY)
     assert (secret.reveal(), repr(secret), str(secret), f"{secret}") == (CANARY, "***", "***", "***")
     assert secret == Secret(CANARY) != Secret("another")

@@ -57,7 +57,7 @@ def test_a_topic_holds_history_and_a_table_topic_rows() -> None:
     assert (Topic("a", int).policy, TableTopic("b", int).policy) == ("delete", "compact")
 
 
-def test_neither_kind_is_the_other() -> None:
+def test_a_table_topic_is_no_topic_and_a_topic_is_no_table_topic() -> None:
     assert not isinstance(Topic("a", int), TableTopic)
     assert not isinstance(TableTopic("a", int), Topic)
     assert isinstance(TableTopic("a", int), TopicBase)
@@ -77,7 +77,7 @@ def test_a_topic_is_a_constant_that_equals_only_itself(kind: Any) -> None:
     assert {topic: 1}[topic] == 1
 
 
-def test_a_topic_tells_what_it_is() -> None:
+def test_a_topic_has_a_readable_repr() -> None:
     assert repr(Topic("events", Json[Started | Done]())) == "Topic('events', json[Started | Done], key=str)"
     assert repr(TableTopic("totals", int, key=Pair)) == "TableTopic('totals', int, key=json[Pair])"
 
@@ -111,7 +111,7 @@ def test_empty_bytes_are_a_value_and_no_tombstone() -> None:
     assert topic.decode_key(b"") == b""
 
 
-def test_a_refused_value_is_told_with_topic_and_side() -> None:
+def test_a_refused_value_is_reported_with_topic_and_side() -> None:
     topic: Topic[Any, Any] = Topic("orders", Order)
     with pytest.raises(SerdeError, match=r"topic 'orders', value: .*Started") as value:
         topic.encode_value(Started("x"))
@@ -121,7 +121,7 @@ def test_a_refused_value_is_told_with_topic_and_side() -> None:
     assert value.value.hint
 
 
-def test_bytes_that_cannot_be_read_are_told_with_side_and_take_a_position() -> None:
+def test_bytes_that_cannot_be_read_are_reported_with_side_and_take_a_position() -> None:
     topic = Topic("orders", Order)
     with pytest.raises(SerdeError, match="value: ") as value:
         topic.decode_value(b"{")
@@ -154,7 +154,7 @@ def test_the_smallest_and_the_largest_number_of_partitions_are_taken(partitions:
 
 
 @each_kind
-def test_a_type_without_a_serde_is_told_with_topic_and_side(kind: Any) -> None:
+def test_a_type_without_a_serde_is_reported_with_topic_and_side(kind: Any) -> None:
     with pytest.raises(ConfigError, match="topic 'orders', value: Any") as value:
         kind("orders", Any)
     with pytest.raises(ConfigError, match="topic 'orders', key: None") as key:
@@ -212,7 +212,7 @@ def test_without_an_extractor_or_a_value_the_recorded_time_stays() -> None:
         datetime(1969, 12, 31, tzinfo=UTC),
     ],
 )
-def test_a_time_that_is_none_is_refused(found: Any) -> None:
+def test_a_timestamp_that_is_no_time_is_refused(found: Any) -> None:
     topic = Topic("orders", Order, timestamp=lambda order: order.at)
     with pytest.raises(SerdeError) as caught:
         topic.event_time(Order(1, found), 7)

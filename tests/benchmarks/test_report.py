@@ -89,7 +89,7 @@ def test_without_options_a_table_of_the_full_run_is_printed(capsys: pytest.Captu
     assert "1,000" in capsys.readouterr().out
 
 
-def test_the_machine_is_told_without_its_name_its_user_or_a_path() -> None:
+def test_the_machine_is_described_without_its_name_its_user_or_a_path() -> None:
     told = json.dumps(machine())
     assert platform.node() not in told
     assert getpass.getuser() not in told
@@ -97,7 +97,7 @@ def test_the_machine_is_told_without_its_name_its_user_or_a_path() -> None:
     assert describe(FACTS) == "Linux, 2 cores (Some CPU), 23.5 GiB, Python 3.11.7"
 
 
-def test_the_processor_is_the_model_if_the_system_tells_it(tmp_path: Path) -> None:
+def test_the_processor_is_the_model_if_the_system_reports_it(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     assert processor(cpuinfo) == platform.machine()
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\n")

@@ -64,7 +64,7 @@ def test_every_order_lands_in_one_partition_and_every_key_comes_once_in_a_round(
     log.close()
 
 
-def test_a_number_that_was_not_measured_misses_its_target_and_says_why() -> None:
+def test_a_number_that_was_not_measured_misses_its_target_with_a_reason() -> None:
     report = Report(
         "runtime", {"system": "Linux", "processor": "", "cores": 2, "memory_gib": 1, "python": "3"}
     )

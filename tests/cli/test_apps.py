@@ -85,14 +85,14 @@ def ran_once(run: Run, folder: Path) -> None:
         (f"{NAME}:with_text", "not-an-app"),
     ],
 )
-def test_what_is_no_app_is_told_before_anything_is_written(
+def test_what_is_no_app_is_refused_before_anything_is_written(
     run: Run, tmp_path: Path, name: str, code: str
 ) -> None:
     assert run("run", name, "--json", code=1).json["error"]["code"] == code
     assert not (tmp_path / ".tidegate").exists()
 
 
-def test_an_app_that_raises_while_it_is_imported_is_told_with_its_line(run: Run, tmp_path: Path) -> None:
+def test_an_app_that_raises_while_it_is_imported_is_reported_with_its_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cli_broken.py").write_text("x = 1\nraise ValueError('no')\n")
     error = run("run", "cli_broken:app", "--json", code=1).json["error"]
     assert (error["code"], "cli_broken.py:2" in error["message"]) == ("broken-app", True)
@@ -102,7 +102,7 @@ def test_run_without_a_name_needs_one_in_the_settings(run: Run) -> None:
     assert run("run", "--json", code=1).json["error"]["code"] == "no-app"
 
 
-def test_a_missing_source_is_told_before_spark_starts(run: Run) -> None:
+def test_a_missing_source_is_reported_before_spark_starts(run: Run) -> None:
     run("topics", "create", "other")
     assert run("run", f"{NAME}:app", "--json", code=1).json["error"]["code"] == "no-such-topic"
 
@@ -142,13 +142,15 @@ def test_a_changed_app_is_refused_before_spark_starts_with_what_differs(
     assert "tidegate reset wordcount" in error["hint"]
 
 
-def test_a_missing_java_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     unchanged(run, code="no-java")
 
 
-def test_a_java_that_is_too_old_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_too_old_is_reported(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     java = tmp_path / "old" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
@@ -157,7 +159,7 @@ def test_a_java_that_is_too_old_is_told(run: Run, tmp_path: Path, monkeypatch: p
     unchanged(run, code="old-java")
 
 
-def test_a_master_that_does_not_answer_is_told_at_once(run: Run) -> None:
+def test_a_master_that_does_not_answer_is_reported_at_once(run: Run) -> None:
     with closing(socket.socket()) as one:
         one.bind(("127.0.0.1", 0))  # bound and not listening: nobody else gets the port
         unchanged(run, "--master", f"spark://127.0.0.1:{one.getsockname()[1]}", code="no-spark")
@@ -201,7 +203,7 @@ def test_a_stop_is_written_for_the_epoch_in_force(run: Run, tmp_path: Path) -> N
     assert run("stop", "wordcount", "--wait", "0", "--json").json["epoch"] == 1
 
 
-def test_doctor_tells_what_is_wrong(run: Run, tmp_path: Path) -> None:
+def test_doctor_reports_what_is_wrong(run: Run, tmp_path: Path) -> None:
     assert all(check["ok"] for check in run("doctor", "--json").json["checks"])
     (tmp_path / "tidegate.toml").write_text('[spark.conf]\n"spark.speculation" = "true"\n')
     told = run("doctor", code=1)

@@ -51,7 +51,7 @@ def event(number: int) -> bytes:
     return b'id: orders:0=%d\nevent: records\ndata: [{"n": %d}]\n\n' % (number, number)
 
 
-def test_an_error_is_told_as_the_server_tells_it() -> None:
+def test_an_error_is_shown_as_the_server_reports_it() -> None:
     with serving(lambda _: (404, NOT_FOUND)) as (api, asked):
         with pytest.raises(TidegateError) as error:
             api.get("/gates/none", limit="1")
@@ -87,7 +87,7 @@ def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
     ]
 
 
-def test_what_cannot_be_told_yet_is_told_as_it_was() -> None:
+def test_what_is_not_known_yet_is_shown_as_it_was() -> None:
     known = {
         "/gates/orders-gate": b'{"paused": 1, "held": 3, "bytes": 9, "oldest": null, "gate_wide": false}'
     }

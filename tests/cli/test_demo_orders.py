@@ -106,7 +106,7 @@ def test_a_signal_while_it_starts_leaves_nothing_behind(tmp_path: Path, number: 
 
 
 @pytest.mark.slow
-def test_an_app_that_cannot_start_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_an_app_that_cannot_start_is_reported_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     with start(tmp_path, "demo", "--folder", "here", PATH=str(tmp_path / "bin"), JAVA_HOME="") as demo:
         out, err = demo.communicate(timeout=WAIT)
@@ -117,7 +117,7 @@ def test_an_app_that_cannot_start_is_told_with_its_reason(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told_with_its_last_lines(tmp_path: Path) -> None:
+def test_a_process_that_dies_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     with Child(tmp_path, "topics", "describe", "nothing", "--log", "sqlite:///missing.db") as child:
         with pytest.raises(TidegateError, match=r"tidegate topics ended with 1: \[.*missing\.db"):
             while True:

@@ -42,7 +42,7 @@ def test_a_source_sends_until_it_is_stopped_and_knows_what_it_sent(connection: C
     source.stop()
 
 
-def test_what_ended_a_source_is_raised_where_somebody_looks(connection: Connection) -> None:
+def test_the_error_that_ended_a_source_is_raised_by_its_next_use(connection: Connection) -> None:
     connection.close()
     with Source(connection) as source:
         source.stop()

@@ -59,7 +59,7 @@ def test_everything_stands_on_a_small_screen() -> None:
     assert all(name in text for name in lively().customers)
 
 
-def test_the_same_in_a_line() -> None:
+def test_a_line_shows_rates_paused_customers_and_what_is_out_of_turn() -> None:
     assert "in 200/s   out 189/s" in line(lively())
     assert "paused: bbb (57 wait)" in line(lively())
     assert "3 out of turn" in line(lively(out_of_turn=3))
@@ -68,7 +68,7 @@ def test_the_same_in_a_line() -> None:
     assert "Spark is starting" in "\n".join(on_screen(Snapshot()))
 
 
-def test_everyone_can_be_paused() -> None:
+def test_a_gate_can_be_paused_gate_wide() -> None:
     held = {name: Customer(name, waiting=1, held=True) for name in "abcde"}
     now = lively(paused=0, gate_wide=True, customers=held)
     assert "the gate is paused" in "\n".join(on_screen(now))

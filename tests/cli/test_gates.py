@@ -65,7 +65,7 @@ def test_a_key_is_paused_looked_at_and_resumed(run: Run, log: SqliteLog, working
     assert "settled" in run("gates", "history", "door", "ada").out
 
 
-def test_everyone_is_paused_and_resumed(run: Run, working: Working) -> None:
+def test_a_gate_is_paused_and_resumed_gate_wide(run: Run, working: Working) -> None:
     assert working
     done = run("pause", "door", "--all-keys", "--wait", "30", "--json").json
     assert sorted(done["epochs"]) == ["0", "1"]
@@ -77,7 +77,7 @@ def test_everyone_is_paused_and_resumed(run: Run, working: Working) -> None:
     assert sorted(states) == ["ACTIVE", "ACTIVE", "PAUSED", "PAUSED"]
 
 
-def test_what_nobody_applies_is_told_after_a_while(run: Run, log: SqliteLog) -> None:
+def test_a_pause_that_no_gate_applies_is_reported_after_a_while(run: Run, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     told = run("pause", "door", "ada", "--wait", "0.2", "--json", code=1).json
     assert told["error"]["code"] == "not-applied"
@@ -85,7 +85,7 @@ def test_what_nobody_applies_is_told_after_a_while(run: Run, log: SqliteLog) -> 
     assert told["error"]["retryable"] is True
 
 
-def test_without_waiting_it_is_written(run: Run, log: SqliteLog) -> None:
+def test_a_pause_without_waiting_is_written_and_not_yet_applied(run: Run, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     assert run("pause", "door", "ada", "--json").json["applied"] is False
     with Driver(gated(), log=log, partitions=2) as driver:
@@ -110,7 +110,7 @@ def test_without_waiting_it_is_written(run: Run, log: SqliteLog) -> None:
         (("gates", "held", "window", "ada"), "no-such-gate"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_nothing_is_written(
+def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     run: Run, log: SqliteLog, arguments: tuple[str, ...], code: str
 ) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
@@ -146,7 +146,7 @@ def test_a_pause_lasts_for_a_while_that_can_be_written_down(run: Run, log: Sqlit
     assert sorted(ends.values()) == [0, 1]
 
 
-def test_a_gate_that_two_apps_have_is_asked_for_by_app(run: Run, log: SqliteLog) -> None:
+def test_a_gate_name_of_two_apps_needs_the_app(run: Run, log: SqliteLog) -> None:
     for name in ("east", "west"):
         app = App(name)
         app.stream(Topic(f"{name}-events", int)).gate("door").to(Topic(f"{name}-passed", int))
@@ -205,7 +205,7 @@ def test_gates_are_listed_without_a_look_at_all_keys(run: Run, tmp_path: Path) -
         assert (gate["paused"], gate["held"], gate["gate_wide"]) == (20, 2, False)
 
 
-def test_a_log_without_gates_says_so(run: Run, log: SqliteLog) -> None:
+def test_a_log_without_gates_lists_none(run: Run, log: SqliteLog) -> None:
     assert log
     assert "no gates" in run("gates", "list").out
     assert run("gates", "list", "--json").json == {"gates": []}

@@ -23,7 +23,7 @@ def test_doctor_warns_of_a_limit_on_address_space(run: Run, tmp_path: Path) -> N
     )
 
 
-def test_a_port_that_is_taken_is_told_before_anything_else(run: Run) -> None:
+def test_a_port_that_is_taken_is_reported_before_anything_else(run: Run) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         told = run("serve", "--port", str(port), "--log", "sqlite:///log.db", code=1)

@@ -134,9 +134,7 @@ def test_a_run_that_was_killed_holds_the_app_until_it_is_stopped_or_forced(run: 
     assert names.control(APP) not in fleet.log.names()
 
 
-def test_a_run_that_was_asked_to_stop_holds_the_app_until_its_slots_have_ended(
-    run: Run, fleet: Fleet
-) -> None:
+def test_a_stopping_run_holds_the_app_until_its_slots_have_ended(run: Run, fleet: Fleet) -> None:
     with closing(take_over(fleet.prepared(), APP, 1, SystemClock())) as claim:
         claim.write_plan({0: []}, {0: ""}, [], {}, 1)
     request_stop(fleet.log, APP, "user", SystemClock().now())

@@ -62,7 +62,7 @@ def test_a_terminal_shows_slots_with_rates_lag_and_restores() -> None:
     assert said.strip().endswith("orders: stopped; 0 records, 0 restarts of slots")
 
 
-def test_elsewhere_a_line_tells_each_change() -> None:
+def test_without_a_terminal_each_change_is_one_line() -> None:
     done = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == [
         "orders: starting, 0 slots",

@@ -82,7 +82,7 @@ def test_stdin_with_a_separator_has_keys(run: Run, topic: str, tmp_path: Path) -
     assert set(raw(tmp_path)) == {(b"ada", b"a\tb"), (b"", b"empty key")}
 
 
-def test_types_say_how_text_becomes_bytes(run: Run, topic: str, tmp_path: Path) -> None:
+def test_types_define_how_text_becomes_bytes(run: Run, topic: str, tmp_path: Path) -> None:
     for kind, text, data in (
         ("int", "-42", PLAIN[int].encode(-42)),
         ("float", "1e3", PLAIN[float].encode(1000.0)),

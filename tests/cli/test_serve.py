@@ -46,13 +46,13 @@ def test_tokens_are_made_listed_and_removed(run: Run, tmp_path: Path) -> None:
         (("--log", "sqlite:///none/log.db"), "no-log"),
     ],
 )
-def test_what_cannot_be_served_is_told(run: Run, arguments: tuple[str, ...], code: str) -> None:
+def test_what_cannot_be_served_is_refused(run: Run, arguments: tuple[str, ...], code: str) -> None:
     told = run("serve", "--port", "0", *arguments, "--json", code=1).json["error"]
     assert told["code"] == code
 
 
 @pytest.mark.slow
-def test_a_server_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
+def test_a_server_runs_until_it_is_stopped(tmp_path: Path) -> None:
     """Two at once on one log; one is killed, and what it left behind is gone with the next start."""
     home = tmp_path / ".tidegate"
     home.mkdir()

@@ -89,7 +89,7 @@ def lines(text: str) -> list[Any]:
 
 
 @pytest.mark.usefixtures("home")
-def test_ls_tells_each_store_with_its_rows_and_offset() -> None:
+def test_ls_shows_each_store_with_its_rows_and_offset() -> None:
     code, text = run("ls", "--json")
     assert code == 0
     found = {row["store"]: row for row in json.loads(text)["stores"]}
@@ -112,7 +112,7 @@ def test_get_shows_a_row_by_the_type_that_the_store_has() -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_range_shows_rows_in_order_and_at_most_as_many_as_asked() -> None:
+def test_range_shows_rows_in_order_and_at_most_the_limit() -> None:
     assert [row["key"] for row in lines(run("range", "counts", "--json")[1])] == ["ada", "bob", "cy"]
     assert [row["key"] for row in lines(run("range", "counts", "--from", "b", "--to", "c", "--json")[1])] == [
         "bob"
@@ -150,7 +150,7 @@ def test_check_finds_a_row_that_the_changelog_does_not_have(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_an_unknown_store_is_told_with_those_there_are() -> None:
+def test_an_unknown_store_is_refused_with_the_known_ones() -> None:
     code, text = run("get", "nope", "ada", "--json")
     assert code == 1
     error = json.loads(text)["error"]

@@ -138,7 +138,7 @@ def test_metadata_that_cannot_be_found_is_an_error_too(fleet: Fleet) -> None:
     assert text(fleet).count("not recognised: there are rows, but the state's metadata is missing") == 3
 
 
-def test_the_other_commands_answer_from_what_can_be_read_and_say_what_cannot(fleet: Fleet) -> None:
+def test_the_other_commands_answer_from_what_can_be_read_and_report_what_cannot(fleet: Fleet) -> None:
     damage_metadata(folders(fleet)[0])
     place = ["--state-dir", str(fleet.folder / "state")]
 
@@ -156,7 +156,7 @@ def test_the_other_commands_answer_from_what_can_be_read_and_say_what_cannot(fle
     assert (code, len(lines)) == (1, len(words_of(1)) + len(words_of(2)) + 1)
 
 
-def test_what_nobody_knows_the_stores_of_is_discarded_and_rebuilt_by_the_app(fleet: Fleet) -> None:
+def test_a_folder_with_unknown_stores_is_discarded_and_rebuilt_by_the_app(fleet: Fleet) -> None:
     for path in folders(fleet).values():
         damage_metadata(path)
     outcomes = {one["outcome"] for one in check(fleet, "--repair", code=0)["repaired"]}

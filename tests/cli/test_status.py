@@ -88,7 +88,7 @@ def test_all_apps_a_line_each(run: Run, log: SqliteLog) -> None:
     assert "gated running 0 s 1/1 4/4 12 0 0" in re.sub(r"\d+ s ", "0 s ", words(run("status").out))
 
 
-def test_an_app_that_was_killed_is_silent_and_the_remark_says_what_to_do(run: Run, log: SqliteLog) -> None:
+def test_an_app_that_was_killed_is_silent_with_a_remark_on_what_to_do(run: Run, log: SqliteLog) -> None:
     publish(log, numbers(0, running=4), ago=120)
     shown = words(run("status", "gated").out)
     assert "gated silent since" in shown

@@ -40,7 +40,7 @@ def test_a_topic_is_created_described_and_listed(run: Run) -> None:
     assert all(word in told for word in ("totals", "table", described["id"], "compact", "history cut   "))
 
 
-def test_creating_twice_finds_it_unless_something_else_is_asked_for(run: Run) -> None:
+def test_creating_twice_finds_the_topic_unless_it_is_declared_differently(run: Run) -> None:
     run("topics", "create", "orders", "--partitions", "3", "--config", "retention.ms=5")
     assert run("topics", "create", "orders", "--json").json["created"] is False
     assert "already" in run("topics", "create", "orders", "--partitions", "3").out
@@ -50,7 +50,7 @@ def test_creating_twice_finds_it_unless_something_else_is_asked_for(run: Run) ->
     assert run("topics", "describe", "orders", "--json").json["config"]["retention.ms"] == "5"
 
 
-def test_history_that_was_cut_is_told(run: Run, tmp_path: Path) -> None:
+def test_history_that_was_cut_is_reported(run: Run, tmp_path: Path) -> None:
     run("topics", "create", "orders", "--partitions", "1")
     run("topics", "send", "orders", "k", "a", "b", "c")
     with connect(folder=tmp_path) as connection:
@@ -132,7 +132,7 @@ def test_a_file_of_another_program_is_left_as_it_is(run: Run, tmp_path: Path) ->
     assert file.read_bytes() == before
 
 
-def test_urls_and_files_of_config_that_make_no_sense_are_told(run: Run, tmp_path: Path) -> None:
+def test_urls_and_files_of_config_that_make_no_sense_are_reported(run: Run, tmp_path: Path) -> None:
     assert "[bad-log-url]" in run("topics", "list", "--log", "log.db", code=1).err
     assert "[bad-log-url]" in run("topics", "list", "--log", "kafka://a:1/topic", code=1).err
     (tmp_path / "tidegate.toml").write_text("partitons = 4")

@@ -109,7 +109,7 @@ def test_foreign_variables_are_left_alone_and_near_ones_are_not(tmp_path: Path) 
         ("a = " + "[" * 100_000, "broken-config", "TOML"),
     ],
 )
-def test_a_mistake_in_the_file_is_told_with_the_file(
+def test_a_mistake_in_the_file_is_reported_with_the_file(
     tmp_path: Path, text: str | bytes, code: str, told: str
 ) -> None:
     file = write(tmp_path, text)
@@ -129,19 +129,19 @@ def test_a_mistake_in_the_file_is_told_with_the_file(
         ({"TIDEGATE_SETTINGS__A": "1", "TIDEGATE_SETTINGS__A__B": "2"}, "TIDEGATE_SETTINGS__A__B"),
     ],
 )
-def test_a_mistake_in_the_environment_is_told_with_the_variable(
+def test_a_mistake_in_the_environment_is_reported_with_the_variable(
     tmp_path: Path, environ: dict[str, str], told: str
 ) -> None:
     error = refused(tmp_path, environ)
     assert (error.code, error.message.startswith(told)) == ("bad-setting", True)
 
 
-def test_a_mistake_in_the_arguments_is_told_too(tmp_path: Path) -> None:
+def test_a_mistake_in_the_arguments_is_reported_too(tmp_path: Path) -> None:
     assert refused(tmp_path, partitions="4").code == "bad-setting"
     assert refused(tmp_path, nonsense=1).code == "unknown-setting"
 
 
-def test_a_working_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_working_folder_that_is_gone_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

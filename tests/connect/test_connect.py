@@ -49,7 +49,7 @@ def test_what_is_neither_a_log_nor_a_url_is_refused(tmp_path: Path) -> None:
     refused("bad-log-url", tidegate.connect, "kafka://broker:9092/topic")
 
 
-def test_a_closed_connection_says_so_and_closes_twice(connection: Connection) -> None:
+def test_a_closed_connection_refuses_calls_and_can_be_closed_twice(connection: Connection) -> None:
     connection.send(ORDERS, "ada", Order(1))
     reading = connection.read(ORDERS)
     following = connection.tail(ORDERS)
@@ -75,7 +75,7 @@ def test_what_is_sent_is_read_back_with_everything_in_it(connection: Connection)
     assert list(connection.read(ORDERS)) == [record]
 
 
-def test_several_values_are_one_append_and_the_last_offset_is_told(connection: Connection) -> None:
+def test_several_values_are_one_append_and_the_last_offset_is_returned(connection: Connection) -> None:
     assert connection.send(ORDERS, "ada", Order(1), Order(2), Order(3)).offset == 2
     assert [record.value.id for record in connection.read(ORDERS)] == [1, 2, 3]
 
@@ -133,7 +133,7 @@ def test_a_topic_deleted_meanwhile_is_created_again(connection: Connection) -> N
     assert [record.value.id for record in connection.read(ORDERS)] == [2]
 
 
-def test_a_topic_recreated_with_another_count_is_partitioned_anew(connection: Connection) -> None:
+def test_a_topic_recreated_with_another_count_is_partitioned_by_the_new_one(connection: Connection) -> None:
     connection.send(ORDERS, "grace", Order(1))
     connection.log.delete("orders")
     connection.log.create(TopicSpec("orders", 50))
@@ -149,7 +149,7 @@ def test_records_without_a_key_take_turns_also_between_connections(connection: C
     assert {record.key for record in connection.read(ORDERS)} == {None}
 
 
-def test_a_partition_can_be_asked_for_and_must_exist(connection: Connection) -> None:
+def test_a_partition_can_be_given_and_must_exist(connection: Connection) -> None:
     assert connection.send(ORDERS, "ada", Order(1), partition=2).partition == 2
     for partition in (-1, 4, 10**9):
         refused("no-such-partition", connection.send, ORDERS, "ada", Order(1), partition=partition)

@@ -75,7 +75,7 @@ def test_limit_counts_records(connection: Connection) -> None:
     refused("bad-limit", connection.read, READINGS, limit=-1)
 
 
-def test_undecodable_bytes_are_told_with_their_position_and_never_skipped(connection: Connection) -> None:
+def test_undecodable_bytes_are_reported_with_their_position_and_never_skipped(connection: Connection) -> None:
     connection.send(ORDERS, None, Order(1), partition=0)
     append_raw(connection, "orders", Row(b"k", b'{"id": "no number"}', NOW))
     append_raw(connection, "orders", Row(b"\xff", b'{"id": 2}', NOW))
@@ -89,13 +89,13 @@ def test_undecodable_bytes_are_told_with_their_position_and_never_skipped(connec
     assert "orders/0 offset 2: key" in error_of_key.message
 
 
-def test_a_bad_event_time_is_told_with_its_position(connection: Connection) -> None:
+def test_a_bad_event_time_is_reported_with_its_position(connection: Connection) -> None:
     connection.send(READINGS, 1, Order(1))
     append_raw(connection, "readings", Row(None, b'{"id":1,"cents":-1}', NOW))
     assert "readings/0" in refused("bad-timestamp", connection.read, READINGS, partition=0).message
 
 
-def test_a_topic_that_does_not_exist_is_told_at_once(connection: Connection) -> None:
+def test_a_topic_that_does_not_exist_is_reported_at_once(connection: Connection) -> None:
     for call in (connection.read, connection.tail):
         refused("no-such-topic", call, ORDERS)
     refused("no-such-topic", connection.rows, TOTALS)
@@ -121,7 +121,7 @@ def test_records_of_an_open_or_aborted_transaction_are_not_read(connection: Conn
 # Following
 
 
-def test_tail_gives_what_comes_after_the_call(connection: Connection) -> None:
+def test_tail_returns_what_comes_after_the_call(connection: Connection) -> None:
     connection.send(ORDERS, "ada", Order(1))
     following = connection.tail(ORDERS, timeout=10)
     connection.send(ORDERS, "ada", Order(2))
@@ -131,7 +131,7 @@ def test_tail_gives_what_comes_after_the_call(connection: Connection) -> None:
     later.join()
 
 
-def test_tail_since_gives_history_by_time_and_goes_on_live(connection: Connection) -> None:
+def test_tail_since_returns_history_by_time_and_goes_on_live(connection: Connection) -> None:
     filled(connection)
     following = connection.tail(READINGS, since=105, timeout=0.05)
     connection.send(READINGS, 0, Order(77, cents=1))
@@ -172,7 +172,7 @@ def test_a_key_in_two_partitions_has_its_latest_row(connection: Connection) -> N
     assert connection.rows(TOTALS) == {"ada": 1}
 
 
-def test_a_row_that_cannot_be_read_is_told_with_its_position(connection: Connection) -> None:
+def test_a_row_that_cannot_be_read_is_reported_with_its_position(connection: Connection) -> None:
     connection.send(TOTALS, "ada", 1)
     append_raw(connection, "totals", Row(b"k", b"short", NOW), Row(b"k", b"still short", NOW))
     error = refused("undecodable", connection.rows, TOTALS)
@@ -185,7 +185,7 @@ def test_rows_of_events_are_refused(connection: Connection) -> None:
     refused("other-policy", connection.rows, TableTopic("orders", Order))
 
 
-def test_keys_without_a_hash_are_told(connection: Connection) -> None:
+def test_keys_without_a_hash_are_refused(connection: Connection) -> None:
     class Key(Struct):
         a: int
 

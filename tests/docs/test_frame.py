@@ -110,7 +110,7 @@ def test_another_exit_code_is_an_error(tmp_path: Path) -> None:
         walked(console("$ true", "<!-- exits with 1 -->"), tmp_path / "other")
 
 
-def test_an_error_that_does_not_come_is_an_error(tmp_path: Path) -> None:
+def test_a_page_whose_error_is_not_raised_fails(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="did not raise bad-name"):
         walked(python("pass", "<!-- raises bad-name -->"), tmp_path)
 
@@ -136,7 +136,7 @@ def test_a_page_with_the_broker_of_compose_is_one_with_kafka() -> None:
     assert not needs_kafka("page.md", text.replace("```console", "<!-- not run: why -->\n```console"))
 
 
-def test_what_comes_soon_is_waited_for(tmp_path: Path) -> None:
+def test_output_that_comes_soon_is_waited_for(tmp_path: Path) -> None:
     text = console("$ echo x >> grown; wc -l < grown\n3", "<!-- soon -->")
     assert walked(text, tmp_path) == 1
 

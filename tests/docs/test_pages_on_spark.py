@@ -36,5 +36,5 @@ def test_a_page_with_a_broker_does_what_it_shows(page: str, tmp_path: Path, kafk
     assert walk(page, tmp_path, kafka=kafka.bootstrap) > 0
 
 
-def test_no_page_needs_both() -> None:
+def test_no_page_needs_both_a_session_and_a_broker() -> None:
     assert set(WITH_SESSION) & set(WITH_BROKER) == set()

@@ -57,7 +57,7 @@ def topic_declared_twice(app: App) -> None:
     "mistake",
     [dangling, duplicate_name, missing_serde, not_where_its_key_belongs, loop, topic_declared_twice],
 )
-def test_a_mistake_that_types_cannot_show_is_told_with_its_line(mistake: Callable[[App], None]) -> None:
+def test_a_mistake_that_types_cannot_show_is_reported_with_its_line(mistake: Callable[[App], None]) -> None:
     app = App("wrong")
     code = mistake.__name__.replace("_", "-")
     with pytest.raises(TopologyError) as caught:

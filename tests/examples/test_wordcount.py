@@ -38,7 +38,7 @@ def test_counts_go_on_over_a_crash_and_on_another_host() -> None:
         assert d.store("counts").contents == d.store("counts").changelog == d.rows(COUNTS)
 
 
-def test_the_topics_that_it_owns_have_the_names_that_the_example_tells() -> None:
+def test_its_own_topics_have_the_names_that_the_example_lists() -> None:
     with Driver(app) as d:
         d.run()
         owned = {"wordcount-by-word-repartition", "wordcount-counts-changelog"}

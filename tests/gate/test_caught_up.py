@@ -17,7 +17,9 @@ from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.prepare import prepare
 
 
-def test_an_app_that_lets_go_is_not_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_that_still_releases_held_events_is_not_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The gate and what is behind it run in two slots: the second takes all there is between two commits of
     the first."""
     monkeypatch.setattr(caught_up, "CHECK_SECONDS", 0.0)  # look at each call

@@ -149,9 +149,7 @@ def test_several_who_write_at_once_agree_on_the_last(driver: Driver, gate: GateV
     assert len(gate.audit()) == 60
 
 
-def test_whoever_resumes_everyone_frees_no_key_that_was_paused_on_its_own(
-    driver: Driver, gate: GateView
-) -> None:
+def test_a_gate_wide_resume_frees_no_key_that_was_paused_on_its_own(driver: Driver, gate: GateView) -> None:
     gate.pause("ada")
     gate.pause_all()
     for key in KEYS:
@@ -243,7 +241,7 @@ def test_a_pause_ends_by_itself_also_where_nothing_waits_and_over_a_restart(
     assert status.state == "ACTIVE"
 
 
-def test_a_pause_of_everyone_ends_by_itself(driver: Driver, gate: GateView) -> None:
+def test_a_gate_wide_pause_ends_by_itself(driver: Driver, gate: GateView) -> None:
     gate.pause_all(expires_at=driver.clock.now() + 1_000)
     driver.send(EVENTS, "ada", 1)
     driver.run()
@@ -313,7 +311,7 @@ def test_fields_that_are_not_known_yet_do_no_harm(driver: Driver, gate: GateView
     assert gate.held("ada") == 1
 
 
-def test_a_wish_without_a_key_is_a_dead_letter(driver: Driver, gate: GateView) -> None:
+def test_a_requested_status_without_a_key_is_a_dead_letter(driver: Driver, gate: GateView) -> None:
     driver.run()
     driver.log.append(TopicPartition("gated-door-trigger", 0), to_batch([Row(None, b'{"epoch": 0}', 1)]))
     driver.send(EVENTS, "ada", 1)

@@ -43,7 +43,7 @@ def lasts(status: InForce | None) -> bool:
 
 
 @pytest.mark.parametrize("own", STATUSES)
-def test_a_key_is_held_by_its_own_pause_or_by_everyone_s_unless_it_was_freed_later(
+def test_a_key_is_held_by_its_own_or_a_gate_wide_pause_unless_it_was_resumed_later(
     own: InForce | None,
 ) -> None:
     for gate_wide in STATUSES:
@@ -62,7 +62,7 @@ def test_a_key_is_held_by_its_own_pause_or_by_everyone_s_unless_it_was_freed_lat
 
 
 @pytest.mark.parametrize("own", STATUSES)
-def test_a_wish_counts_if_it_is_newer(own: InForce | None) -> None:
+def test_a_requested_status_counts_if_it_is_newer(own: InForce | None) -> None:
     for state, epoch in product(STATES, EPOCHS):
         found = decide(Known(own), StatusRequested(RequestedStatus(state, "bob", "now", 7), epoch), NOW)
         if own is not None and own.epoch >= epoch:

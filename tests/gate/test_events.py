@@ -76,7 +76,7 @@ def test_events_pass_byte_for_byte(paused: bool, batches: bool) -> None:
 
 
 @pytest.mark.soak
-def test_a_large_buffer_is_let_out_in_chunks_while_other_keys_go_on() -> None:
+def test_a_large_buffer_is_released_in_chunks_while_other_keys_go_on() -> None:
     with Driver(gated(drain_chunk=100), partitions=1) as driver:
         gate = driver.gate("door")
         gate.pause("ada")
@@ -136,7 +136,7 @@ def test_beyond_max_held_events_go_on_waiting_and_are_counted() -> None:
         assert driver.values(PASSED) == [0, 1, 2, 3, 4]
 
 
-def test_beyond_max_held_events_are_dead_letters_if_one_says_so() -> None:
+def test_beyond_max_held_events_are_dead_letters_if_declared_so() -> None:
     with Driver(gated(max_held=3, on_full="dead-letter")) as driver:
         gate = driver.gate("door")
         gate.pause("ada")
@@ -276,7 +276,7 @@ def test_a_gate_stands_behind_a_change_of_keys() -> None:
 
 
 @pytest.mark.parametrize("batches", [True, False])
-def test_behind_a_change_of_keys_events_still_tell_where_they_came_from(batches: bool) -> None:
+def test_behind_a_change_of_keys_events_keep_their_origin(batches: bool) -> None:
     app = App("gated")
     app.stream(EVENTS).group_by("by-parity", lambda value: f"{value % 2}").gate("door").to(PASSED)
     with Driver(app, batches=batches) as driver:
@@ -329,7 +329,7 @@ def test_event_times_are_taken_behind_the_gate_as_they_would_be_before_it() -> N
         assert [record.timestamp for record in driver.records(PASSED)] == [5000]
 
 
-def test_what_cannot_be_a_gate_is_said_at_its_line() -> None:
+def test_what_cannot_be_a_gate_is_refused_with_its_line() -> None:
     def stream() -> Any:
         return App("gated").stream(EVENTS)
 

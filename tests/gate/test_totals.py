@@ -33,7 +33,7 @@ def counted(gate: GateQuery) -> GateTotals:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_totals_are_what_a_look_at_all_keys_gives(seed: int) -> None:
+def test_totals_equal_a_count_over_all_keys(seed: int) -> None:
     chance = random.Random(seed)
     with Driver(gated(drain_chunk=7), partitions=3, slots=2, batches=seed % 2 == 0) as driver:
         gate = driver.gate("door")

@@ -206,7 +206,7 @@ def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, grants: 
             theirs.delete(name)
 
 
-def test_a_wrong_password_is_told_and_never_shown(guarded: KafkaCluster) -> None:
+def test_a_wrong_password_is_reported_and_never_shown(guarded: KafkaCluster) -> None:
     with pytest.raises(LogError) as error:
         KafkaLog(guarded.bootstrap, login("wordcount") | {"sasl.password": "canary-word"})
     assert error.value.code == "not-authenticated"

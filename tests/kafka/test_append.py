@@ -91,7 +91,7 @@ def test_offsets_are_right_when_threads_and_processes_interleave(open_own: OpenL
     )
 
 
-def test_the_mark_of_a_transaction_is_no_record_as_late(open_own: OpenLog) -> None:
+def test_the_mark_of_a_transaction_is_not_found_as_a_record_by_its_time(open_own: OpenLog) -> None:
     """Marks have the time of the commit: to a broker that looks for a time they come before later records."""
     numbers = Topic("numbers", int, partitions=1)
     with closing(Connection(open_own(), owned=False)) as connection:

@@ -74,7 +74,7 @@ def test_a_setting_that_cannot_be_used_is_named_and_its_value_is_not(
     assert CANARY not in str(error.value)
 
 
-def test_settings_are_not_shown_where_a_log_is_told_of() -> None:
+def test_settings_are_not_shown_where_a_log_is_named() -> None:
     place = LogLocation("kafka://a:1", kafka={"sasl.password": CANARY, "sasl.username": "me"})
     assert CANARY not in repr(place)
     assert "sasl.password" in repr(place)
@@ -117,7 +117,7 @@ def test_a_time_that_the_sink_does_not_take_meets_the_policy_and_does_not_loop(o
         assert [letter.value for letter in driver.dead_letters()] == [b"far"]
 
 
-def test_a_host_whose_clock_is_ahead_is_told_of_it_and_loses_nothing(open_own: OpenLog) -> None:
+def test_a_host_whose_clock_is_ahead_is_warned_and_loses_nothing(open_own: OpenLog) -> None:
     """The check before the append goes by this host's clock; the broker has its own."""
     ahead = ManualClock(int(time.time() * 1000) + 10 * 3_600_000)
     log = open_own(clock=ahead)

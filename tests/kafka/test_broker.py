@@ -79,7 +79,7 @@ def test_brokers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
     assert within(10, lambda: gone(pid))
 
 
-def test_a_broker_that_does_not_come_up_says_why(tmp_path: Path) -> None:
+def test_a_broker_that_does_not_start_reports_why(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"(?s)could not format.*default.replication.factor") as told:
         KafkaCluster(tmp_path, config={"default.replication.factor": "many"})
     assert told.value.code == "broker-down"

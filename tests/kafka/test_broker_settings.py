@@ -129,7 +129,7 @@ class TestLogAppendTime:
 class TestAutoCreate:
     """A topic is made as it is declared, and never by being named."""
 
-    def test_what_is_asked_for_in_vain_is_not_made(self, log: OwnNames) -> None:
+    def test_a_topic_that_is_only_looked_up_is_not_created(self, log: OwnNames) -> None:
         missing = TopicPartition("missing", 0)
         calls: list[Callable[[], object]] = [
             lambda: log.describe("missing"),

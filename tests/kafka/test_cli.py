@@ -123,7 +123,7 @@ def test_a_doctor_finds_all_in_order_and_leaves_nothing(on_kafka: Run, prefix: s
     assert [one["topic"] for one in listed if one["topic"].startswith(prefix)] == []
 
 
-def test_a_doctor_tells_what_cannot_work(on_kafka: Run, tmp_path: Path) -> None:
+def test_doctor_reports_what_cannot_work(on_kafka: Run, tmp_path: Path) -> None:
     settings = tmp_path / "tidegate.toml"
     settings.write_text(f'{settings.read_text()}[kafka.topics]\n"replication.factor" = 3\n')
     ran = on_kafka("doctor", code=1)
@@ -134,7 +134,7 @@ def test_a_doctor_tells_what_cannot_work(on_kafka: Run, tmp_path: Path) -> None:
     assert "NO  copies: a new topic gets 1 copies, and 2 must be in sync" in ran.out
 
 
-def test_a_doctor_asks_nothing_more_of_a_broker_that_is_not_there(on_kafka: Run) -> None:
+def test_doctor_makes_no_more_checks_of_a_broker_that_is_not_there(on_kafka: Run) -> None:
     ran = on_kafka("doctor", "--log", "kafka://127.0.0.1:9", code=1)
     assert "no broker answers at 127.0.0.1:9" in ran.out
     assert "transactions" not in ran.out

@@ -23,7 +23,7 @@ from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition
 
 
-def test_the_gate_holds_and_lets_go(open_own: OpenLog) -> None:
+def test_the_gate_holds_and_releases(open_own: OpenLog) -> None:
     with Driver(gated(drain_chunk=7), log=open_own(), partitions=2) as driver:
         gate = driver.gate("door")
         driver.send(EVENTS, "ada", 1)

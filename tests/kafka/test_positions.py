@@ -88,7 +88,7 @@ def test_retention_that_passes_a_position_is_an_error_by_name(fleet: Fleet) -> N
     assert error.value.code == "offset-out-of-range"
 
 
-def test_a_source_that_was_made_anew_is_refused_by_name(fleet: Fleet) -> None:
+def test_a_recreated_source_is_refused_by_name(fleet: Fleet) -> None:
     """Also where it holds as many records again: the offsets would fit."""
     send(fleet, 0, 30)
     fleet.catch_up()
@@ -101,7 +101,7 @@ def test_a_source_that_was_made_anew_is_refused_by_name(fleet: Fleet) -> None:
     assert error.value.code == "topic-recreated"
 
 
-def test_a_source_that_is_made_anew_under_a_running_app_ends_it_by_name(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_source_that_is_recreated_under_a_running_app_ends_it_by_name(fleet: Fleet, tmp_path: Path) -> None:
     send(fleet, 0, 30)
     with fleet.running() as (driver, _):
         wait_for(lambda: fleet.counts() == expected(30), every=0.2)

@@ -76,7 +76,7 @@ def test_the_end_is_where_no_record_came_behind_it() -> None:
     assert read(Event(0)) == ([0], False, 1)
 
 
-def test_a_record_behind_an_end_says_that_it_is_not_the_end_any_more() -> None:
+def test_a_record_after_the_end_means_that_the_end_is_not_reached() -> None:
     assert read(Event(0), Event(2, is_end=True), Event(2)) == ([0, 2], False, 3)
     assert read(Event(0, is_end=True), Event(0)) == ([0], False, 1)
     assert read(Event(0), Event(2, is_end=True), Event(2), Event(4, is_end=True)) == ([0, 2], True, 4)

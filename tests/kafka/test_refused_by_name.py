@@ -17,7 +17,7 @@ from tidegate.runtime.driver.prepare import prepare
 from tidegate.testing.broker import KafkaCluster
 
 
-def test_whatever_else_librdkafka_says_has_a_code_too() -> None:
+def test_any_other_error_of_librdkafka_has_a_code_too() -> None:
     producer = Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "t", "log_level": 0})
     with pytest.raises(LogError) as told, translated_errors("a transaction cannot be begun"):
         producer.begin_transaction()  # before it was initialised

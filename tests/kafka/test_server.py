@@ -32,7 +32,7 @@ def connection(config: Config) -> Iterator[Connection]:
         yield made
 
 
-def test_two_servers_tell_one_story(config: Config, connection: Connection, tmp_path: Path) -> None:
+def test_two_servers_stream_the_same_events(config: Config, connection: Connection, tmp_path: Path) -> None:
     name = f"s{uuid.uuid4().hex[:8]}"
     events, passed = Topic(f"{name}-events", int), Topic(f"{name}-passed", int)
 

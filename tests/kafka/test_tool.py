@@ -11,7 +11,7 @@ from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.broker.tool import CONSUMER_GROUPS, run_tool
 
 
-def test_the_group_tool_tells_the_lag(kafka: KafkaCluster) -> None:
+def test_the_group_tool_shows_the_lag(kafka: KafkaCluster) -> None:
     create(kafka.bootstrap, "tool-topic")
     produce(kafka.bootstrap, "tool-topic", [(b"k", b"%d" % n) for n in range(5)])
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "tool-group"})
@@ -25,7 +25,7 @@ def test_the_group_tool_tells_the_lag(kafka: KafkaCluster) -> None:
     assert (found["CURRENT-OFFSET"], found["LOG-END-OFFSET"], found["LAG"]) == ("2", "5", "3")
 
 
-def test_a_tool_that_fails_says_why(kafka: KafkaCluster) -> None:
+def test_a_tool_that_fails_reports_why(kafka: KafkaCluster) -> None:
     with pytest.raises(LogError, match="nonsense") as told:
         run_tool(CONSUMER_GROUPS, "--bootstrap-server", kafka.bootstrap, "--nonsense")
     assert told.value.code == "tool-failed"

@@ -200,7 +200,7 @@ def test_a_killed_process_leaves_all_that_it_acknowledged_and_no_part_of_anythin
 
 
 @pytest.mark.slow
-def test_a_process_killed_at_any_moment_with_its_upkeep_running_loses_nothing(
+def test_a_process_killed_at_any_time_with_its_upkeep_running_loses_nothing(
     base: Path, tmp_path: Path
 ) -> None:
     rng = random.Random(1)
@@ -217,7 +217,7 @@ def test_a_process_killed_at_any_moment_with_its_upkeep_running_loses_nothing(
 
 
 @pytest.mark.slow
-def test_a_log_that_another_process_writes_to_can_be_opened_at_any_moment(base: Path, tmp_path: Path) -> None:
+def test_a_log_that_another_process_writes_to_can_be_opened_at_any_time(base: Path, tmp_path: Path) -> None:
     """A live WAL is not judged, and looking at the file disturbs nobody."""
     path = tmp_path / "log.db"
     shutil.copy(base, path)

@@ -200,7 +200,7 @@ def test_frames_of_an_older_round_behind_the_newest_are_no_damage(tmp_path: Path
         check_goes_on(log, [0, 1, 2, 3], 4)
 
 
-def test_a_wal_is_not_judged_while_somebody_has_the_log_open(
+def test_a_wal_is_not_checked_while_another_process_has_the_log_open(
     left: Left, tmp_path: Path, vfs: FaultyVfs
 ) -> None:
     wal = bytearray(left.files[WAL])

@@ -294,7 +294,7 @@ def test_a_log_goes_on_after_a_read_that_failed(base: Path, tmp_path: Path, vfs:
     assert at > 4
 
 
-def test_a_closed_log_and_a_closed_reader_say_so(base: Path, vfs: FaultyVfs) -> None:
+def test_a_closed_log_and_a_closed_reader_refuse_calls(base: Path, vfs: FaultyVfs) -> None:
     log = SqliteLog(base, upkeep=False, vfs=vfs.name)
     reader = log.reader(FROM_START)
     assert reader.poll(0)

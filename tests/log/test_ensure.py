@@ -20,7 +20,7 @@ class Raced(SqliteLog):
         return super().create(spec)
 
 
-def test_a_topic_that_somebody_made_meanwhile_is_taken_if_its_count_was_not_asked_for() -> None:
+def test_a_topic_that_was_created_meanwhile_is_used_if_no_count_was_given() -> None:
     with closing(Raced()) as log:
         info = ensure_topic(log, "t", table=False, partitions=None, default=4, config={})
         assert info.partitions == 5

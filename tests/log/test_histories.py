@@ -149,7 +149,7 @@ def test_a_writer_fails_once_at_most_after_its_topic_was_made_again(pair: Pair, 
     assert not writers[-1].known.spent
 
 
-def test_a_commit_of_nothing_still_keeps_what_flush_told(pair: Pair, clock: ManualClock) -> None:
+def test_an_empty_commit_still_checks_the_offsets_that_flush_returned(pair: Pair, clock: ManualClock) -> None:
     writer = pair.open_writer(0, "w")
     pair.flush(writer, {EVENTS})
     pair.append_plainly(1, EVENTS, some(clock, "a"))

@@ -121,7 +121,7 @@ class TestAppend:
         cluster.answer(PRODUCE, KafkaError.INVALID_PRODUCER_ID_MAPPING)
         assert appender.append(TOPIC, rows(5)) > before
 
-    def test_offsets_below_those_that_are_known_are_asked_for_again(
+    def test_offsets_below_known_ones_are_requested_again(
         self, cluster: MockCluster, appender: Appender
     ) -> None:
         """As in a topic that was deleted and created again: a new writer knows none."""
@@ -248,7 +248,7 @@ class TestCommit:
             (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not-allowed"),
         ],
     )
-    def test_a_refusal_is_told_as_such(
+    def test_a_refused_commit_has_the_code_of_the_refusal(
         self, cluster: MockCluster, open_writer: OpenWriter, answer: int, code: str
     ) -> None:
         writer = open_writer()

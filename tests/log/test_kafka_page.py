@@ -57,12 +57,12 @@ def test_every_setting_of_the_page_is_known(
     clients.close()
 
 
-def test_a_setting_that_librdkafka_does_not_know_is_told_by_name() -> None:
+def test_a_setting_that_librdkafka_does_not_know_is_reported_by_name() -> None:
     with pytest.raises(ConfigError, match=r"\[kafka\] ssl\.nonsense cannot be used"):
         made_with({"ssl.nonsense": "a-word"})
 
 
-def test_a_file_that_is_not_there_is_told_by_its_setting() -> None:
+def test_a_missing_file_is_reported_with_its_setting() -> None:
     missing = {PROTOCOL: "SSL", "ssl.ca.location": "nowhere.pem"}
     with pytest.raises(ConfigError, match=r"\[kafka\] ssl\.ca\.location cannot be used.*on every host"):
         assert Clients("127.0.0.1:9", missing).admin
@@ -78,7 +78,7 @@ def variables() -> list[tuple[str, str, str]]:
     return [(variable, setting, "producer" if of else "") for variable, setting, of in named]
 
 
-def test_the_page_says_what_each_variable_sets() -> None:
+def test_the_page_names_what_each_variable_sets() -> None:
     assert len(variables()) >= 2
     assert {variable for variable, _, _ in variables()} == set(
         re.findall(r"TIDEGATE_KAFKA__[A-Z_]+[A-Z]", PAGE)
@@ -86,7 +86,7 @@ def test_the_page_says_what_each_variable_sets() -> None:
 
 
 @pytest.mark.parametrize(("variable", "setting", "part"), variables())
-def test_the_variables_of_the_page_set_what_it_says(
+def test_the_variables_of_the_page_set_what_it_names(
     variable: str, setting: str, part: str, tmp_path: Path
 ) -> None:
     """The environment goes before the file, and librdkafka knows the name."""

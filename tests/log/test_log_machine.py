@@ -344,12 +344,12 @@ def run(machine: type[LogMachine], *, examples: int, steps: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [InMemory, OnDisk])
-def test_any_history_of_calls_leaves_the_log_as_the_oracle_says(machine: type[LogMachine]) -> None:
+def test_any_history_of_calls_leaves_the_log_as_the_oracle_does(machine: type[LogMachine]) -> None:
     run(machine, examples=45, steps=40)
 
 
 @pytest.mark.slow
 @pytest.mark.soak(only="takes many minutes")
 @pytest.mark.parametrize("machine", [InMemory, OnDisk])
-def test_far_more_and_longer_histories_do_so_too(machine: type[LogMachine]) -> None:
+def test_more_and_longer_histories_leave_the_log_as_the_oracle_does(machine: type[LogMachine]) -> None:
     run(machine, examples=1000, steps=80)

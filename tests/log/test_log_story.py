@@ -58,7 +58,9 @@ def twice(orders: Iterable[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("fault", ["doubled", "lost", "wrong-total", "no-fence"])
-def test_the_story_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None, fault: str) -> None:
+def test_the_story_notices_each_fault_of_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None, fault: str
+) -> None:
     # Faults of the log, made where the story calls it: the story's own checks are what is tested.
     append, write_totals = log_story._append, log_story._write_totals
     if fault == "doubled":

@@ -46,12 +46,12 @@ def test_the_earlier_timestamp_goes_first_then_the_lower_partition(log: SqliteLo
     assert read(log, spans) == [(0, 0, 1), (1, 0, 2), (0, 1, 5), (1, 1, 5), (3, 0, 5), (0, 2, 9)]
 
 
-def test_a_partition_keeps_its_order_whatever_its_timestamps_say(log: SqliteLog) -> None:
+def test_a_partition_keeps_its_order_whatever_its_timestamps_are(log: SqliteLog) -> None:
     spans = fill(log, "t", [[9, 1], [5]])
     assert read(log, spans) == [(1, 0, 5), (0, 0, 9), (0, 1, 1)]
 
 
-def test_spans_bound_it_on_both_sides(log: SqliteLog) -> None:
+def test_a_merged_read_starts_and_ends_at_the_given_offsets(log: SqliteLog) -> None:
     spans = fill(log, "t", [[1, 2, 3, 4], [1, 2]])
     [zero, one] = spans
     assert read(log, {zero: ReadRange(1, 3), one: ReadRange(1, 1)}) == [(0, 1, 2), (0, 2, 3)]
@@ -125,13 +125,13 @@ def test_a_reader_that_is_given_up_is_closed(log: SqliteLog) -> None:
     log.close()
 
 
-def test_follow_gives_what_comes_and_ends_when_nothing_does(log: SqliteLog) -> None:
+def test_follow_returns_what_comes_and_ends_when_nothing_does(log: SqliteLog) -> None:
     [partition] = fill(log, "t", [[1, 2]])
     found = follow(log, {partition: Offset(1)}, timeout=0.05)
     assert [(placed[1].offset, placed[1].timestamp) for placed in found if placed] == [(1, 2)]
 
 
-def test_follow_says_when_nothing_came_for_a_while(log: SqliteLog) -> None:
+def test_follow_reports_that_nothing_came_for_a_while(log: SqliteLog) -> None:
     [partition] = fill(log, "t", [[1]])
     with closing(follow(log, {partition: Offset(1)})) as found:
         assert next(found) is None

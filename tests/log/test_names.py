@@ -54,7 +54,7 @@ def test_an_illegal_name_is_refused_with_its_kind(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["orders.g2", ".g1", "a.g0", "a.g2.g34", "__consumer_offsets", "__"])
-def test_a_name_that_could_be_ours_or_kafkas_is_reserved(name: str) -> None:
+def test_a_name_that_tidegate_or_kafka_could_use_is_reserved(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_name("topic", name)
     assert caught.value.code == "reserved-name"

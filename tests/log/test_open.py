@@ -109,7 +109,7 @@ def test_a_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, 
     assert file.read_bytes() == before
 
 
-def test_a_place_where_no_file_can_be_is_told_by_name(tmp_path: Path) -> None:
+def test_a_place_where_no_file_can_be_is_reported_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for url in ("sqlite:///file/log.db", f"sqlite:///{'a' * 300}/log.db", f"sqlite:///{'a' * 300}"):
         with pytest.raises(LogError) as error:

@@ -72,7 +72,7 @@ def test_a_log_that_another_process_keeps_locked_is_busy_and_works_again_later(f
         assert log.ends([AT]) == {AT: 1}
 
 
-def test_whatever_else_sqlite_says_has_a_code_too() -> None:
+def test_any_other_error_of_sqlite_has_a_code_too() -> None:
     with (
         closing(apsw.Connection(":memory:")) as connection,
         pytest.raises(LogError) as told,
@@ -108,7 +108,7 @@ def test_a_log_is_not_used_by_a_child_that_was_forked(file: Path) -> None:
     assert ran.stdout.splitlines() == ["forked", "[]"]
 
 
-def test_who_compacts_waits_for_another_round_of_upkeep_and_not_for_ever(
+def test_a_compaction_waits_for_another_round_of_upkeep_and_not_for_ever(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "LOCK_SECONDS", 0.1)  # a time-out that the test waits for

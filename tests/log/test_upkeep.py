@@ -247,7 +247,7 @@ def test_rows_of_writers_not_seen_for_a_week_go_and_no_epoch_comes_back(folder: 
         assert fetched.batch.column(3).to_pylist() == [b"new"]
 
 
-def test_a_file_that_does_not_say_when_writers_were_seen_counts_from_now_on(folder: Path) -> None:
+def test_writers_of_a_file_without_their_times_count_as_seen_now(folder: Path) -> None:
     path, clock = folder / "log.db", ManualClock()
     with closing(opened(path, clock)) as log:
         log.writer("w").close()

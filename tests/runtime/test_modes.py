@@ -181,7 +181,7 @@ def test_a_stream_that_is_written_to_a_table_topic_goes_to_staging_too(batches: 
 
 
 @BOTH_WAYS
-def test_a_replay_tells_no_event_again(batches: bool) -> None:
+def test_a_replay_sends_no_event_again(batches: bool) -> None:
     with world(events) as w:
         w.send(*RECORDS)
         with w.running("replay", batches=batches) as slot:
@@ -191,7 +191,7 @@ def test_a_replay_tells_no_event_again(batches: bool) -> None:
 
 @BOTH_WAYS
 @pytest.mark.parametrize("policy", ["stop", "skip", "dead-letter"])
-def test_a_replay_skips_and_counts_what_fails_whatever_the_policy_says(batches: bool, policy: str) -> None:
+def test_a_replay_skips_and_counts_what_fails_under_any_policy(batches: bool, policy: str) -> None:
     with world(grouped) as w:
         w.send(*RECORDS, ("ada", 13, 50), ("bob", 13, 60))
         with w.running("replay", batches=batches, on_error=policy) as slot:

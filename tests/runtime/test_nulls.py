@@ -158,7 +158,7 @@ def counting_changes() -> App:
 
 
 @pytest.mark.slow
-def test_the_numbers_of_a_slot_tell_how_many_records_were_ignored(tmp_path: Path) -> None:
+def test_the_numbers_of_a_slot_count_the_ignored_records(tmp_path: Path) -> None:
     with closing(SqliteLog(tmp_path / "log.db")) as log:
         fleet = Fleet(log, tmp_path, counting_changes)
         fleet.connection.send(CHANGES, "ada", "a", None, None)

@@ -45,7 +45,7 @@ def test_a_union_of_structs_needs_no_tag_on_the_wire(server: RegistryServer, val
     assert "re-fused" not in serde.text
 
 
-def test_structs_with_the_same_fields_are_told_apart_by_their_names(server: RegistryServer) -> None:
+def test_structs_with_the_same_fields_are_distinguished_by_their_names(server: RegistryServer) -> None:
     one, two = (defstruct(name, [("x", int)], tag=name) for name in ("One", "Two"))
     serde = made(one | two)
     assert [serde.encode(kind(3))[5:] for kind in (one, two)] == [b"\0\x06", b"\x02\x06"]
@@ -112,7 +112,7 @@ def test_numbers_may_widen(server: RegistryServer) -> None:
 
 
 @pytest.mark.parametrize("form", [OTHER, NEEDS_MORE, ANOTHER_NAME])
-def test_a_schema_that_cannot_be_resolved_is_told(server: RegistryServer, form: Any) -> None:
+def test_a_schema_that_cannot_be_resolved_is_reported(server: RegistryServer, form: Any) -> None:
     assert code_of(made(form).decode, made(V1).encode(V1(1))) == "incompatible-schema"
 
 

@@ -23,7 +23,7 @@ from tests.serde.registry_server import RegistryServer
 from tidegate import SerdeError
 
 
-def test_bytes_that_are_none_of_the_format_are_told_by_name(server: RegistryServer) -> None:
+def test_bytes_that_are_none_of_the_format_are_reported_by_name(server: RegistryServer) -> None:
     serde = made(Order)
     good = serde.encode(Order(1, "ada", 2))
     assert code_of(serde.decode, b"") == "truncated"
@@ -37,7 +37,7 @@ def test_bytes_that_are_none_of_the_format_are_told_by_name(server: RegistryServ
 
 @law
 @given(cut=st.integers(0, 12))
-def test_every_cut_is_told(server: RegistryServer, cut: int) -> None:
+def test_bytes_cut_off_anywhere_are_refused_as_truncated(server: RegistryServer, cut: int) -> None:
     serde = made(Order)
     good = serde.encode(Order(70_000, "ada", 2, "nothing"))
     assert code_of(serde.decode, good[:cut]) == "truncated"
@@ -45,14 +45,14 @@ def test_every_cut_is_told(server: RegistryServer, cut: int) -> None:
 
 @law
 @given(data=st.binary(max_size=60))
-def test_any_bytes_give_a_value_or_a_serde_error(server: RegistryServer, data: bytes) -> None:
+def test_any_bytes_are_a_value_or_a_serde_error(server: RegistryServer, data: bytes) -> None:
     serde = made(Everything)
     head = b"\0" + server.add("any", serde.text).to_bytes(4, "big")
     with suppress(SerdeError):
         serde.decode(head + data)
 
 
-def test_an_id_that_is_unknown_is_asked_for_once(server: RegistryServer) -> None:
+def test_an_unknown_id_is_looked_up_once(server: RegistryServer) -> None:
     serde = made(Order)
     for _ in range(5):
         assert code_of(serde.decode, b"\0\0\0\0\x63\x02") == "unknown-schema"
@@ -93,6 +93,6 @@ def test_values_that_do_not_fit_are_refused(server: RegistryServer, value: Any, 
     assert str(2**63) not in str(error.value)
 
 
-def test_a_moment_without_a_zone_is_refused(server: RegistryServer) -> None:
+def test_a_time_without_a_time_zone_is_refused(server: RegistryServer) -> None:
     with pytest.raises(SerdeError, match="without a time zone"):
         made(Paid).encode(Paid(1, datetime(2026, 1, 1)))  # noqa: DTZ001

@@ -91,7 +91,7 @@ UNSUPPORTED: list[Any] = [
 
 
 @pytest.mark.parametrize("form", UNSUPPORTED)
-def test_types_without_a_form_are_told_when_declared(form: Any) -> None:
+def test_types_without_a_form_are_reported_when_declared(form: Any) -> None:
     with pytest.raises(ConfigError) as error:
         Avro[form]()
     assert error.value.code == "unsupported-type"
@@ -134,7 +134,7 @@ def test_plain_dicts_go_with_a_given_schema(server: RegistryServer) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]]", '{"type": "rekord"}', '{"type": "record", "fields": []}'])
-def test_a_schema_that_is_none_is_told_when_declared(text: str, tmp_path: Path) -> None:
+def test_an_invalid_schema_is_refused_when_declared(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="bad-schema"):
         Avro[Order](text)
     with pytest.raises(ConfigError, match="bad-schema"):

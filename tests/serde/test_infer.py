@@ -85,7 +85,7 @@ class Reversed(Serde[str]):
 
 
 @pytest.mark.parametrize("serde", [Reversed(), Json[Order | str](), MsgPack[int]()], ids=lambda s: s.name)
-def test_a_serde_is_its_own(serde: Serde[Any]) -> None:
+def test_a_serde_is_used_as_it_is(serde: Serde[Any]) -> None:
     assert serde_for(serde) is serde
 
 
@@ -148,7 +148,7 @@ def test_a_type_gets_its_serde(declared: Any, name: str) -> None:
         (list[complex], "complex"),
     ],
 )
-def test_a_type_that_says_too_little_is_refused_by_name(declared: Any, says: str) -> None:
+def test_a_type_that_is_too_general_is_refused_by_name(declared: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         serde_for(declared)
     assert caught.value.code == "missing-serde"
@@ -163,12 +163,12 @@ def test_a_union_must_name_its_format(declared: Any) -> None:
 
 
 @pytest.mark.parametrize("declared", [Order | None, OLD_OPTIONAL])
-def test_none_in_a_type_is_told_to_be_a_tombstone(declared: Any) -> None:
+def test_none_in_a_type_is_refused_because_it_is_a_tombstone(declared: Any) -> None:
     with pytest.raises(ConfigError, match="tombstone and needs no type: declare Order") as caught:
         serde_for(declared)
     assert caught.value.code == "union-needs-format"
 
 
-def test_a_class_of_serdes_is_told_to_be_called() -> None:
+def test_a_serde_class_in_place_of_an_instance_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigError, match=r"call it: Json\[Order\]\(\)"):
         serde_for(Json[Order])

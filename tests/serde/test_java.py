@@ -63,7 +63,7 @@ def test_their_schema_is_not_that_of_int_and_leads_back_to_them(
     assert serde_of(serde.schema()).encode(-5) == struct.pack(form, -5)
 
 
-def test_people_name_them_on_the_command_line() -> None:
+def test_java_numbers_can_be_given_on_the_command_line() -> None:
     assert from_text(b"-5", ValueKind("java-long")) == struct.pack(">q", -5)
     assert from_text(b"7", ValueKind("java-int")) == struct.pack(">i", 7)
     assert shown(struct.pack(">i", -7), ValueKind.JAVA_INT) == "-7"

@@ -79,7 +79,7 @@ def test_subjects_and_given_schemas(server: RegistryServer) -> None:
             JsonSchema[Line](wrong)
 
 
-def test_the_latest_schema_gives_its_id(server: RegistryServer) -> None:
+def test_the_id_of_the_latest_schema_is_written(server: RegistryServer) -> None:
     server.add("orders-value", '{"type": "object"}', "JSON")
     newest = server.add("orders-value", '{"type": "object", "title": "newest"}', "JSON")
     assert made(Line, latest=True).encode(Line("a"))[:5] == b"\0" + newest.to_bytes(4, "big")

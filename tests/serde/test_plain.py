@@ -180,13 +180,13 @@ def test_bytes_that_are_no_utf8_are_refused(garbage: bytes) -> None:
 
 @law
 @given(moments)
-def test_a_datetime_comes_back_as_the_same_moment_in_utc(moment: datetime) -> None:
+def test_a_datetime_comes_back_as_the_same_time_in_utc(moment: datetime) -> None:
     back = DATETIME.decode(DATETIME.encode(moment))
     assert back.tzinfo is UTC
     assert back == moment.astimezone(UTC)
 
 
-def test_both_sides_of_a_repeated_hour_are_different_moments() -> None:
+def test_both_sides_of_a_repeated_hour_are_different_times() -> None:
     first = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     second = first.replace(fold=1)
     assert DATETIME.decode(DATETIME.encode(second)) - DATETIME.decode(DATETIME.encode(first)) == timedelta(
@@ -208,7 +208,7 @@ def test_a_datetime_that_is_outside_the_calendar_in_utc_is_refused() -> None:
             DATETIME.encode(moment)
 
 
-def test_the_first_and_the_last_moment_come_back() -> None:
+def test_the_first_and_the_last_datetime_come_back() -> None:
     for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
         assert DATETIME.decode(DATETIME.encode(moment)) == moment
 
@@ -219,7 +219,7 @@ def test_an_error_never_shows_the_value() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_schemas_tell_the_formats_apart() -> None:
+def test_schemas_differ_by_format() -> None:
     schemas = [serde.schema() for serde in PLAIN.values()]
     assert all(list(schema) == sorted(schema) for schema in schemas)
     assert len({tuple(schema.items()) for schema in schemas}) == len(PLAIN)

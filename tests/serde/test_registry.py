@@ -43,13 +43,13 @@ def failure(call: Any, *arguments: Any) -> RegistryError:
 # --- what is asked ------------------------------------------------------------------------------------
 
 
-def test_nothing_is_asked_when_topics_are_declared(nothing_bound: Path) -> None:
+def test_declaring_topics_sends_no_request(nothing_bound: Path) -> None:
     topic = Topic("orders", Avro[Order](), key=JsonSchema[Line]())
     assert "avro[Order]" in repr(topic)
     assert topic.value_serde.schema()["format"] == "avro"
 
 
-def test_each_schema_is_asked_for_once(server: RegistryServer) -> None:
+def test_each_schema_is_looked_up_once(server: RegistryServer) -> None:
     writer, reader = made(), made()
     data = b""
     for number in range(20):
@@ -149,7 +149,7 @@ def test_what_is_known_needs_no_registry(server: RegistryServer) -> None:
         (200, {"nothing": 1}, "registry-failed", False),
     ],
 )
-def test_every_other_answer_is_told_and_is_no_fault_of_the_record(
+def test_every_other_answer_is_reported_and_is_no_fault_of_the_record(
     server: RegistryServer, status: int, body: Any, code: str, retryable: bool
 ) -> None:
     data = made().encode(ORDER)
@@ -159,13 +159,13 @@ def test_every_other_answer_is_told_and_is_no_fault_of_the_record(
     assert made().decode(data) == ORDER
 
 
-def test_an_answer_without_an_id_is_told_and_not_kept(server: RegistryServer) -> None:
+def test_an_answer_without_an_id_is_reported_and_not_kept(server: RegistryServer) -> None:
     server.answers.append((200, {"nothing": 1}))
     assert failure(made().encode, ORDER).code == "registry-failed"
     assert made().encode(ORDER)[4] == 1
 
 
-def test_an_id_that_becomes_known_a_moment_later_is_no_error(server: RegistryServer) -> None:
+def test_an_id_that_becomes_known_shortly_after_is_no_error(server: RegistryServer) -> None:
     data = made().encode(ORDER)
     server.answers.append((404, {"error_code": 40403, "message": "Schema not found"}))
     assert made().decode(data) == ORDER
@@ -194,7 +194,7 @@ def test_errors_cross_processes(server: RegistryServer) -> None:
 # --- settings -----------------------------------------------------------------------------------------
 
 
-def test_basic_auth_is_sent_and_its_lack_is_told(nothing_bound: Path) -> None:
+def test_basic_auth_is_sent_and_its_lack_is_reported(nothing_bound: Path) -> None:
     with RegistryServer(login=f"ada:{CANARY}") as server:
         use_registry(server.settings)
         assert made().decode(made().encode(ORDER)) == ORDER
@@ -259,7 +259,7 @@ def test_names_with_dots_numbers_and_secrets_are_settled(monkeypatch: pytest.Mon
         {"url": f"http://ada:{CANARY}@127.0.0.1:9", "max.retries": 0},
     ],
 )
-def test_settings_that_cannot_be_used_are_told_without_their_secrets(
+def test_settings_that_cannot_be_used_are_reported_without_their_secrets(
     nothing_bound: Path, settings: dict[str, Any]
 ) -> None:
     use_registry(settings)

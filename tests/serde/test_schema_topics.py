@@ -162,7 +162,7 @@ def test_old_records_go_through_a_newer_type(server: RegistryServer) -> None:
     assert len(server.subjects["orders-value"]) == 2
 
 
-def test_a_driver_has_a_registry_of_its_own_and_gives_it_back() -> None:
+def test_a_driver_has_a_registry_of_its_own_and_restores_the_one_before() -> None:
     before = use_registry(None)
     shop = Shop(Avro)
     with Driver(shop.app, registry={"url": "mock://driver"}) as d:

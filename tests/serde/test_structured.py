@@ -168,7 +168,7 @@ def test_any_bytes_are_read_or_refused_and_nothing_else_happens(
         (b"{} {}", "missing|trailing"),
     ],
 )
-def test_what_is_wrong_with_the_bytes_is_told(garbage: bytes, says: str) -> None:
+def test_what_is_wrong_with_the_bytes_is_reported(garbage: bytes, says: str) -> None:
     with pytest.raises(SerdeError, match=says) as caught:
         Json[Order]().decode(garbage)
     assert caught.value.code == "undecodable"
@@ -314,7 +314,7 @@ def test_a_dict_keeps_the_order_that_it_has() -> None:
 
 
 @each_format
-def test_one_type_gives_one_class_and_equal_serdes(form: Any) -> None:
+def test_one_type_has_one_class_and_equal_serdes(form: Any) -> None:
     assert form[Started | Done] is form[Started | Done]
     assert form[Order]() == form[Order]()
     assert hash(form[Order]()) == hash(form[Order]())

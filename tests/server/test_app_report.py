@@ -247,7 +247,7 @@ def test_dead_letters_are_counted_in_their_topic_up_to_a_limit(
     assert counts.of("nobody").records == 0
 
 
-def test_the_server_answers_alike(client: Client, log: SqliteLog, run: Run, claim: Claim) -> None:
+def test_the_server_returns_the_same_report(client: Client, log: SqliteLog, run: Run, claim: Claim) -> None:
     planned(run, claim)
     publish(log, *at_work())
     answer = got(client, "/apps/gated")

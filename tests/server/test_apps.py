@@ -82,7 +82,7 @@ def test_the_topology_is_the_manifest_without_settings(client: Client, log: Sqli
     assert got(client, "/topology", app="none", code=404)["error"]["code"] == "never-started"
 
 
-def test_tasks_tell_where_they_stand(client: Client, log: SqliteLog, connection: Connection) -> None:
+def test_tasks_show_their_positions(client: Client, log: SqliteLog, connection: Connection) -> None:
     with Driver(gated(), log=log, partitions=2) as driver:
         driver.send(EVENTS, "ada", 1)
         driver.run()
@@ -99,7 +99,7 @@ def test_tasks_tell_where_they_stand(client: Client, log: SqliteLog, connection:
     assert slot["numbers"]["lag"] == 7, "what the slot itself published last"
 
 
-def test_an_app_whose_status_topic_is_gone_is_told_all_the_same(client: Client, log: SqliteLog) -> None:
+def test_an_app_whose_status_topic_is_gone_is_reported_all_the_same(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     log.delete("gated-status")
     [app] = got(client, "/tasks")["apps"]

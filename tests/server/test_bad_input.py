@@ -91,7 +91,7 @@ def test_another_content_type_is_refused(client: Client, kind: str | None) -> No
     ],
     ids=lambda body: repr(body[:24]),
 )
-def test_a_body_that_is_no_wish_is_refused(client: Client, body: bytes) -> None:
+def test_a_body_that_is_no_requested_status_is_refused(client: Client, body: bytes) -> None:
     assert problem(client.post(PAUSE, content=body, headers=JSON)) == (400, "bad-body")
 
 

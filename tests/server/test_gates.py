@@ -75,7 +75,7 @@ def test_the_story_of_a_key_that_is_paused_and_resumed(client: Client, connectio
 
 
 @pytest.mark.usefixtures("working")
-def test_what_waits_is_told_page_by_page(client: Client, connection: Connection) -> None:
+def test_held_events_are_returned_page_by_page(client: Client, connection: Connection) -> None:
     posted(client, "/gates/door/keys/ada/pause", **APPLIED)
     connection.send(EVENTS, "ada", *range(7))
     wait_for(lambda: got(client, "/gates/door/keys/ada/buffer")["count"] == 7)
@@ -93,7 +93,7 @@ def test_what_waits_is_told_page_by_page(client: Client, connection: Connection)
 
 
 @pytest.mark.usefixtures("working")
-def test_keys_are_told_page_by_page(client: Client) -> None:
+def test_keys_are_returned_page_by_page(client: Client) -> None:
     names = sorted(f"key-{number:02}" for number in range(9))
     for name in names:
         posted(client, f"/gates/door/keys/{name}/pause")
@@ -154,7 +154,9 @@ def test_a_key_of_another_type_is_named_by_it(client: Client, log: SqliteLog) ->
 
 
 @pytest.mark.usefixtures("working")
-def test_everyone_is_paused_but_for_who_was_resumed(client: Client, connection: Connection) -> None:
+def test_a_gate_wide_pause_holds_all_but_the_keys_that_were_resumed(
+    client: Client, connection: Connection
+) -> None:
     posted(client, "/gates/door/keys/ada/pause", **APPLIED)
     whole = posted(client, "/gates/door/pause", {"reason": "fire"}, **APPLIED)
     assert (sorted(whole["epochs"]), whole["gate_wide"]) == (["0", "1"], True)
@@ -168,13 +170,13 @@ def test_everyone_is_paused_but_for_who_was_resumed(client: Client, connection: 
     assert got(client, "/gates/door/keys/ada")["waiting"] == 1
 
 
-def test_the_key_that_stands_for_everyone_is_no_key(client: Client, log: SqliteLog) -> None:
+def test_the_reserved_gate_wide_key_is_no_key(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     told = posted(client, f"/gates/door/keys/{quote(GATE_WIDE, safe='')}/pause", code=400)
     assert told["error"]["code"] == "bad-key"
 
 
-def test_what_nobody_applies_is_accepted(client: Client, log: SqliteLog) -> None:
+def test_a_pause_that_no_gate_applies_is_accepted(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     told = posted(client, "/gates/door/keys/ada/pause", code=202, wait="applied", seconds="0.3")
     assert (told["applied"], told["epoch"]) == (False, 0)
@@ -185,7 +187,7 @@ def test_what_nobody_applies_is_accepted(client: Client, log: SqliteLog) -> None
         assert driver.gate("door").held("ada") == 1
 
 
-def test_a_wish_is_not_taken_for_applied_because_an_older_one_was(
+def test_a_requested_status_does_not_count_as_applied_because_an_older_one_was(
     client: Client, log: SqliteLog, tmp_path: Path
 ) -> None:
     working = Working(log, tmp_path)
@@ -259,7 +261,7 @@ def test_two_servers_and_a_foreign_writer_agree(serve: Serve, log: SqliteLog, co
 
 
 @pytest.mark.usefixtures("working")
-def test_an_answer_that_was_lost_is_asked_for_again(client: Client) -> None:
+def test_a_request_whose_answer_was_lost_is_sent_again(client: Client) -> None:
     """With an Idempotency-Key the second call is the first one."""
     lost = [True]
 

@@ -64,7 +64,7 @@ def values(found: list[dict[str, str]]) -> list[int]:
     return [one["value"] for one in records(found)]
 
 
-def test_what_is_there_comes_first_then_what_comes(client: Client, connection: Connection) -> None:
+def test_history_comes_first_and_then_new_records(client: Client, connection: Connection) -> None:
     connection.send(EVENTS, "ada", 1, 2, 3)
     found: list[dict[str, str]] = []
     with client.stream("GET", START) as answer:
@@ -136,7 +136,7 @@ def test_what_records_hold_cannot_make_events(client: Client, log: SqliteLog) ->
     assert (told["key"].encode(), told["value"].encode(), told["headers"][0][0].encode()) == (evil,) * 3
 
 
-def test_bytes_that_are_not_what_was_said_are_told_as_they_are(client: Client, log: SqliteLog) -> None:
+def test_bytes_of_another_type_are_shown_as_base64(client: Client, log: SqliteLog) -> None:
     log.append(TopicPartition("events", 0), to_batch([Row(None, b"\xff", 1), Row(b"\xfe", None, 2)]))
     found = records(taken(client, START, 2))
     assert [(one["key"], one["value"]) for one in found] == [
@@ -145,7 +145,7 @@ def test_bytes_that_are_not_what_was_said_are_told_as_they_are(client: Client, l
     ]
 
 
-def test_a_quiet_stream_says_that_it_is_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_stream_sends_keep_alive_comments(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "QUIET_SECONDS", 0.2)  # how often a quiet stream writes
     with client.stream("GET", "/live?topic=events") as answer:
         lines = itertools.islice((line for line in answer.iter_lines() if line), 3)

@@ -69,7 +69,7 @@ class BrokenLog(SqliteLog):
         raise RuntimeError(f"a bug in {name}")
 
 
-def test_a_replica_that_fails_by_a_bug_says_so_and_its_thread_goes_on(tmp_path: Path) -> None:
+def test_a_replica_that_fails_by_a_bug_reports_it_and_its_thread_goes_on(tmp_path: Path) -> None:
     with closing(BrokenLog()) as log:
         following = LiveReplica(log, "t", lambda _: [], 0, tmp_path / "replica", threading.Semaphore(1))
         try:

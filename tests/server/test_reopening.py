@@ -49,7 +49,7 @@ def code_of(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
-def test_a_commit_of_unknown_outcome_is_told_and_the_next_call_is_answered(
+def test_a_commit_of_unknown_outcome_is_reported_and_the_next_call_is_answered(
     faulty: Client, vfs: FaultyVfs, connection: Connection
 ) -> None:
     assert faulty.post(PAUSE).status_code == 200
@@ -69,7 +69,7 @@ def test_a_commit_of_unknown_outcome_is_told_and_the_next_call_is_answered(
     assert "gated" in [one["app"] for one in got(faulty, "/tasks")["apps"]]
 
 
-def test_what_may_be_there_is_not_told_as_retryable(faulty: Client, vfs: FaultyVfs) -> None:
+def test_a_commit_of_unknown_outcome_is_not_retryable(faulty: Client, vfs: FaultyVfs) -> None:
     """On no log: whoever appends it again without looking may have it twice."""
     vfs.sync_fails(1)
     told = faulty.post(PAUSE).json()["error"]

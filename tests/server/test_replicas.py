@@ -151,7 +151,7 @@ def test_the_least_recently_used_replica_is_evicted(log: SqliteLog, tmp_path: Pa
             assert snapshot.positions == {0: 0}
 
 
-def test_who_waits_is_woken_at_the_end_and_nobody_begins(held: Replicas) -> None:
+def test_waiting_calls_end_with_the_server_and_new_ones_are_refused(held: Replicas) -> None:
     found = held.replica_of("table", KIND)
     told: list[object] = []
 
@@ -264,7 +264,7 @@ def test_a_foreign_topic_with_such_a_name_does_no_harm(client: Client, log: Sqli
     assert got(client, "/tasks")["apps"]
 
 
-def test_rows_of_a_gate_that_nobody_can_read_are_told_by_name(
+def test_unreadable_rows_of_a_gate_are_reported_by_name(
     client: Client, log: SqliteLog, tmp_path: Path
 ) -> None:
     working = Working(log, tmp_path)

@@ -69,7 +69,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def test_every_route_says_whom_it_is_for(app: FastAPI) -> None:
+def test_every_route_declares_its_scope(app: FastAPI) -> None:
     assert len(routes(app)) >= 20
     assert len(routes(app)) == len(app.router.routes)
     closed = [route.path for route in routes(app) if needs_of(route) is None]
@@ -110,7 +110,7 @@ def test_the_route_walk_with_a_token_that_may_only_read(
                 assert answer.status_code in (200, 404), (method, route.path, answer.text)
 
 
-def test_a_new_route_is_closed_until_it_says_otherwise(
+def test_a_new_route_is_closed_until_it_declares_its_scope(
     log: SqliteLog, tmp_path: Path, tokens: dict[str, str], app: FastAPI
 ) -> None:
     from starlette.testclient import TestClient
@@ -133,7 +133,7 @@ def test_a_token_of_each_scope(guarded: Client, tokens: dict[str, str]) -> None:
         assert guarded.get("/gates", headers={b"Authorization": wrong.encode("latin-1")}).status_code == 401
 
 
-def test_who_did_it_is_who_had_the_token(
+def test_the_audit_names_the_owner_of_the_token(
     guarded: Client, tokens: dict[str, str], log: SqliteLog, connection: Connection
 ) -> None:
     for body in ({}, {"actor": "eve"}):
@@ -170,7 +170,7 @@ def test_a_file_that_others_may_read_is_refused(tokens: dict[str, str], file: Pa
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"format": 2}', b'{"tokens": [{"name": 1}]}', b"\xff"]
 )
-def test_a_file_that_is_none_is_refused(file: Path, content: bytes) -> None:
+def test_a_file_that_holds_no_tokens_is_refused(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     file.chmod(0o600)
     with pytest.raises(ConfigError, match="bad-tokens"):
@@ -199,7 +199,7 @@ def test_another_address_needs_tokens(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
-def test_this_machine_needs_none(host: str) -> None:
+def test_loopback_needs_no_tokens(host: str) -> None:
     assert server_settings({}, {"host": host}).on_loopback
 
 
@@ -214,12 +214,12 @@ def test_settings_that_make_no_sense_are_refused(section: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "a b"]
 )
-def test_a_name_that_is_not_ours_is_refused(client: Client, host: str) -> None:
+def test_a_host_name_that_is_not_the_servers_is_refused(client: Client, host: str) -> None:
     answer = client.get("/health/live", headers={"Host": host})
     assert (answer.status_code, answer.json()["error"]["code"]) == (421, "bad-host")
 
 
-def test_names_that_are_ours_are_answered(serve: Serve) -> None:
+def test_host_names_of_the_server_are_answered(serve: Serve) -> None:
     client = serve(hosts=["gate.example"])
     for host in ("localhost", "localhost:8470", "LOCALHOST", "127.0.0.1:1", "[::1]:9", "gate.example:443"):
         assert client.get("/health/live", headers={"Host": host}).status_code == 200, host
@@ -244,7 +244,9 @@ def test_a_page_of_another_site_changes_nothing(
     assert client.get("/topics/gated-door-status/records").json()["records"] == []
 
 
-def test_a_page_of_our_own_may(client: Client, serve: Serve, log: SqliteLog) -> None:
+def test_a_page_of_the_same_or_of_an_allowed_origin_may_pause(
+    client: Client, serve: Serve, log: SqliteLog
+) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     own = str(client.base_url).rstrip("/")
     for headers in ({"Origin": own}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {}):
@@ -287,7 +289,7 @@ def test_a_ticket_opens_one_stream(guarded: Client, tokens: dict[str, str], conn
     assert guarded.get(f"/live?topic=events&token={tokens['read']}").status_code == 401
 
 
-def test_no_token_is_ever_told(
+def test_no_token_is_ever_shown(
     guarded: Client,
     tokens: dict[str, str],
     caplog: pytest.LogCaptureFixture,
@@ -340,7 +342,7 @@ def test_a_file_of_tokens_that_breaks_lets_nobody_in(
     assert guarded.get("/gates", headers=bearer(tokens["read"])).status_code == 200
 
 
-def test_who_says_to_come_from_elsewhere_is_not_believed(serve: Serve, log: SqliteLog) -> None:
+def test_a_forwarded_for_header_is_not_trusted(serve: Serve, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     client = serve(streams_per_client=1)
     with client.stream("GET", "/live?topic=events", headers={"X-Forwarded-For": "10.0.0.1"}) as first:

@@ -62,7 +62,7 @@ def test_rows_come_by_key_over_all_partitions(client: Client, connection: Connec
     assert got(client, "/stores/counted/nobody")["rows"] == []
 
 
-def test_windows_and_times_are_told(client: Client, log: SqliteLog, tmp_path: Path) -> None:
+def test_rows_of_windows_are_shown_with_their_times(client: Client, log: SqliteLog, tmp_path: Path) -> None:
     working = Working(log, tmp_path, visits)
     moment = 1_700_000_000_000
     rows = [Row(b"ada", (2**63 + value).to_bytes(8, "big"), moment + value * 1000) for value in (1, 2)]
@@ -85,7 +85,7 @@ def test_windows_and_times_are_told(client: Client, log: SqliteLog, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("working")
-def test_an_answer_waits_for_the_position_that_is_asked_for(serve: Serve, connection: Connection) -> None:
+def test_an_answer_waits_for_the_requested_position(serve: Serve, connection: Connection) -> None:
     """What one server has shown, another shows too, if it is told where that was."""
     one, other = serve(), serve()
     for turn in range(1, 30):
@@ -102,7 +102,9 @@ def _count(client: Client) -> int:
 
 
 @pytest.mark.usefixtures("working")
-def test_a_position_that_is_never_reached_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_position_that_is_never_reached_is_reported(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tidegate.server.routes import stores as routes
 
     monkeypatch.setattr(routes, "WAIT_SECONDS", 0.3)  # a time-out that the test waits for
@@ -121,7 +123,7 @@ def test_a_store_is_read_while_its_tasks_are_away(
     assert _count(client) == 3
 
 
-def test_an_app_that_is_made_anew_is_read_anew(
+def test_a_recreated_app_is_read_from_its_start(
     client: Client, log: SqliteLog, tmp_path: Path, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its changelogs are other topics of the same names."""

@@ -173,7 +173,9 @@ def test_a_write_is_on_the_disk_before_it_takes_the_place_of_the_old_file(
     assert done == ["file", "rename", "folder"]
 
 
-def test_a_file_that_is_held_for_long_is_told_by_name(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_held_for_long_is_reported_by_name(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
 
     from tidegate.server import tokens
@@ -189,7 +191,7 @@ def test_a_file_that_is_held_for_long_is_told_by_name(file: Path, monkeypatch: p
     assert [entry.name for entry in Tokens(file).entries()] == ["early"]
 
 
-def test_a_folder_that_cannot_be_used_is_told_by_name(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_reported_by_name(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(ConfigError, match="no-tokens"):
         add_token(tmp_path / "taken" / "tokens.json", "ada", Scope.READ)

@@ -96,7 +96,7 @@ def test_what_waits_shows_before_anything_runs(
 
 
 @pytest.mark.usefixtures("claim")
-def test_lag_comes_from_the_log_whatever_a_slot_said_last(
+def test_lag_comes_from_the_log_whatever_a_slot_reported_last(
     client: Client, log: SqliteLog, connection: Connection
 ) -> None:
     publish(log, numbers(0, running=1), numbers(1, running=3))
@@ -201,7 +201,7 @@ def test_stores_that_were_rebuilt_and_batches_taken_apart_show(client: Client, l
 
 
 @pytest.mark.usefixtures("claim")
-def test_topics_are_read_once_however_often_is_asked(
+def test_topics_are_read_once_however_many_requests_come(
     client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []

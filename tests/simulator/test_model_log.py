@@ -89,7 +89,7 @@ def test_opening_the_id_of_a_writer_aborts_what_it_has_open() -> None:
         zombie.flush([AT])
 
 
-def test_a_tombstone_goes_in_the_first_compaction_past_its_horizon() -> None:
+def test_a_tombstone_is_removed_in_the_first_compaction_past_its_horizon() -> None:
     log, clock = log_with_a_topic(cleanup_policy="compact", delete_retention_ms="100")
     log.append(AT, to_batch([Row(b"k", b"1", 1), Row(b"k", None, 1), Row(b"l", b"1", 1)]))
     kept = []

@@ -307,7 +307,7 @@ def test_of_two_drivers_the_newer_goes_on_with_two_then_three_then_one_slots(
     ends_right(log, third, signal.SIGTERM, feeder)
 
 
-def test_orders_give_on_the_cluster_what_they_give_in_the_driver_of_testing(
+def test_orders_have_on_the_cluster_the_results_of_the_test_driver(
     config: Config, log: Connection, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(ORDERS_EXAMPLE.parent))

@@ -246,7 +246,7 @@ def test_the_log_has_all_rows_before_the_mark_is_appended(kafka: Any) -> None:
     assert call.written() == ["one", "two"]
 
 
-def test_a_spool_gives_back_what_it_got_in_order_from_memory_and_from_a_file() -> None:
+def test_a_spool_returns_what_it_got_in_order_from_memory_and_from_a_file() -> None:
     places = [TopicPartition("words of ada", number % 3) for number in range(20)]
     batches = [
         to_batch([Row(b"k%d" % n, None if n % 4 else b"v" * n, n, [("h", b"%d" % n)])]) for n in range(20)

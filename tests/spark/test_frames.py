@@ -330,7 +330,7 @@ def test_types_of_a_notebook_travel_as_what_they_are_made_of() -> None:
         topic.decode_value(data.replace(b'"b":8', b""))
 
 
-def test_what_a_manifest_tells_of_a_type_is_enough_to_read_it() -> None:
+def test_what_a_manifest_holds_of_a_type_is_enough_to_read_it() -> None:
     samples = {Json[Everything](): everything(3), MsgPack[Everything](): everything(4), UNION: Sale(1)}
     for written, value in samples.items():
         read = serde_of(msgspec.json.decode(msgspec.json.encode(written.schema())))

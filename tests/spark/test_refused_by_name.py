@@ -41,7 +41,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     return load_config({"log": "sqlite:///log.db"}, environ={}, folder=tmp_path)
 
 
-def test_a_stage_that_fails_inside_of_spark_is_told_in_one_line(
+def test_a_stage_that_fails_inside_of_spark_is_reported_in_one_line(
     start: Callable[..., Running], log: Connection
 ) -> None:
     """Its function is done long before Spark computes."""

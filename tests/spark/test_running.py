@@ -71,7 +71,7 @@ def landed_again(run: Running, before: Landing) -> bool:
     return run.view.landings[before.slot].attempt > before.attempt
 
 
-def test_word_count_gives_what_the_test_driver_gives(start: Start, log: Connection) -> None:
+def test_word_count_has_the_results_of_the_test_driver(start: Start, log: Connection) -> None:
     module = importlib.import_module("wordcount")
     sent = lines(500)
     for key, line in sent:
@@ -84,7 +84,7 @@ def test_word_count_gives_what_the_test_driver_gives(start: Start, log: Connecti
         assert log.rows(module.COUNTS) == driver.rows(module.COUNTS) == counted(sent)
 
 
-def test_orders_with_settings_give_what_the_test_driver_gives(start: Start, log: Connection) -> None:
+def test_orders_with_settings_have_the_results_of_the_test_driver(start: Start, log: Connection) -> None:
     module = importlib.import_module("orders")
     rng = random.Random(3)
     sent = [(f"c{rng.randrange(9)}", module.Order(number, rng.randrange(2000))) for number in range(300)]
@@ -207,7 +207,7 @@ def held() -> dict[str, int]:
     }
 
 
-def test_jobs_say_which_app_slot_and_tasks(start: Start, spark: SparkSession, log: Connection) -> None:
+def test_jobs_are_described_by_app_slot_and_tasks(start: Start, spark: SparkSession, log: Connection) -> None:
     module = importlib.import_module("wordcount")
     log.send(module.LINES, "k", "a b")
     run = start("wordcount:app")

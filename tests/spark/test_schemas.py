@@ -102,7 +102,7 @@ def test_slots_wait_for_a_registry_that_is_away(
     assert sum(total.orders for total in log.rows(shop.TOTALS).values()) == 30
 
 
-def test_frames_learn_it_too_and_plans_do_not_show_it(
+def test_frames_get_the_registry_and_plans_do_not_show_it(
     spark: SparkSession, config: Config, log: Connection, registry: RegistryServer
 ) -> None:
     shop = sent(log, 9)

@@ -55,7 +55,7 @@ def test_a_process_that_holds_an_older_version_imports_the_one_that_was_sent(
         assert importlib.import_module("shipped_package.inner.steps").double(1) == factor
 
 
-def test_the_package_travels_whole_and_the_same_sources_give_the_same_file(
+def test_the_package_is_shipped_whole_and_the_same_sources_make_the_same_file(
     package: Path, tmp_path: Path
 ) -> None:
     (package / "data.txt").write_text("not code")

@@ -89,7 +89,7 @@ def test_a_stage_joins_with_parquet_between_two_keyed_steps_in_the_driver_of_tes
         d.assert_stores_match_changelogs()
 
 
-def test_the_same_on_slots_to_the_end_of_what_there_is(
+def test_a_stage_on_slots_reads_its_topics_to_their_ends(
     start: Callable[..., Running], log: Connection
 ) -> None:
     module = importlib.import_module("regions")
@@ -103,7 +103,7 @@ def test_the_same_on_slots_to_the_end_of_what_there_is(
     assert log.rows(module.SALES) == expected(sent)
 
 
-def test_ten_kills_at_random_moments_lose_nothing_and_repeat_nothing(
+def test_ten_kills_at_random_times_lose_nothing_and_repeat_nothing(
     start: Callable[..., Running], log: Connection
 ) -> None:
     """Workers of slots and of the stage are killed while it runs; in the middle a new driver takes over from
@@ -187,7 +187,7 @@ def counted(frame: DataFrame) -> DataFrame:
         (counted, ["a", "b", "c"]),
     ],
 )
-def test_a_function_may_give_more_rows_fewer_or_none(
+def test_a_function_may_return_more_rows_fewer_or_none(
     spark: SparkSession, function: Callable[[DataFrame], DataFrame], values: list[str]
 ) -> None:
     with Driver(staged(function), partitions=2, spark=spark) as d:
@@ -238,7 +238,7 @@ def other_type(frame: DataFrame) -> DataFrame:
         (other_type, "bad-frame"),
     ],
 )
-def test_what_a_function_does_wrong_is_told_and_nothing_is_lost(
+def test_what_a_function_does_wrong_is_reported_and_nothing_is_lost(
     spark: SparkSession, function: Callable[[DataFrame], Any], code: str
 ) -> None:
     with Driver(staged(function), spark=spark) as d:

@@ -67,7 +67,7 @@ def data_file(bench: StoreBench[stores.KeyValueStore[str, int]]) -> Path:
 
 
 @pytest.mark.parametrize("damage", ["head", "page", "short", "empty", "text"])
-def test_a_garbled_file_is_rebuilt_loudly(damage: str) -> None:
+def test_a_garbled_file_is_rebuilt_with_a_warning(damage: str) -> None:
     with StoreBench(COUNTS) as bench:
         rows = filled(bench)
         bench.state.drop()
@@ -118,7 +118,7 @@ def test_a_flipped_bit_in_a_value_is_never_read_as_another_value() -> None:
             bench.state.drop()
 
 
-def test_metadata_that_cannot_be_read_or_has_another_format_is_rebuilt_loudly() -> None:
+def test_metadata_that_cannot_be_read_or_has_another_format_is_rebuilt_with_a_warning() -> None:
     for raw in (b"garbage", None):
         with StoreBench(COUNTS) as bench:
             rows = filled(bench)
@@ -174,7 +174,7 @@ def test_a_map_has_room_when_every_page_is_copied(monkeypatch: pytest.MonkeyPatc
         assert sum(1 for _ in bench.store.all()) == 120_000
 
 
-def test_a_position_that_says_nothing_of_a_store_is_an_error_never_zero() -> None:
+def test_a_position_without_a_store_is_an_error_and_never_zero() -> None:
     with StoreBench(COUNTS) as bench:
         bench.state.drop()
         manager = StateManager(Owner("app", TASK, bench.log.id), bench.folder / "home", bench.clock)
@@ -248,7 +248,7 @@ except StateError as error:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["inner", "outer"])
-def test_a_folder_without_permission_is_told_by_name(tmp_path: Path, which: str) -> None:
+def test_a_folder_without_permission_is_reported_by_name(tmp_path: Path, which: str) -> None:
     root = Path(__file__).parents[2]
     folder = tmp_path / "state"
     folder.mkdir()

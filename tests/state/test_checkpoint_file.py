@@ -90,7 +90,7 @@ def test_a_write_that_is_cut_off_keeps_the_old_file(file: CheckpointFile, step: 
 
 @pytest.mark.parametrize("step", ["checkpoint.sync", "checkpoint.rename"])
 @pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "disk-full"), (errno.EIO, "state-io")])
-def test_a_disk_that_fails_is_told_by_name_and_keeps_the_old_file(
+def test_a_disk_that_fails_is_reported_by_name_and_keeps_the_old_file(
     file: CheckpointFile, step: str, number: int, code: str
 ) -> None:
     def fail() -> None:

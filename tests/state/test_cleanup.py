@@ -90,7 +90,9 @@ def test_a_later_generation_is_not_judged_by_an_older_one(folder: Path) -> None:
         ({"task": SECOND}, "it belongs to shop totals.g2/0_1"),
     ],
 )
-def test_a_folder_that_says_it_is_foreign_goes(folder: Path, says: dict[str, str], reason: str) -> None:
+def test_a_folder_whose_metadata_names_another_owner_is_removed(
+    folder: Path, says: dict[str, str], reason: str
+) -> None:
     path = make(folder, **{"task": FIRST, **says}, at=FIRST)  # type: ignore[arg-type]
     assert clean(folder).removed == {path: reason}
     assert not path.exists()
@@ -104,7 +106,7 @@ def test_the_folders_of_other_apps_are_theirs(folder: Path) -> None:
     assert (other / path.relative_to(folder / APP) / "data.mdb").exists()
 
 
-def test_older_numbers_go_when_nobody_holds_them_and_the_newest_stays(folder: Path) -> None:
+def test_older_numbers_are_removed_when_no_process_holds_them_and_the_newest_stays(folder: Path) -> None:
     home = task_home(folder, APP, FIRST)
     zombie, dead, last = claim(home), claim(home), claim(home)
     for one in (zombie, dead, last):
@@ -216,7 +218,7 @@ def test_what_slept_too_long_goes_only_when_tasks_hold_their_folders(folder: Pat
     assert young.exists()
 
 
-def test_without_a_store_that_says_so_the_last_write_counts(folder: Path) -> None:
+def test_without_a_time_in_its_metadata_a_folder_is_as_old_as_its_last_write(folder: Path) -> None:
     path = make(folder, FIRST)
     environment = Environment(path, ["rows"])
     environment.commit(Metadata(app=APP, task=FIRST, log=LOG))
@@ -227,7 +229,7 @@ def test_without_a_store_that_says_so_the_last_write_counts(folder: Path) -> Non
     assert list(clean(folder, AGES).removed) == [path]
 
 
-def test_over_the_budget_the_one_left_alone_for_longest_goes_first(folder: Path) -> None:
+def test_over_the_budget_the_least_recently_used_is_removed_first(folder: Path) -> None:
     second, first, third = (
         make(folder, task, last=NOW - age) for task, age in ((FIRST, 20), (SECOND, 30), (THIRD, 10))
     )
@@ -238,12 +240,12 @@ def test_over_the_budget_the_one_left_alone_for_longest_goes_first(folder: Path)
     assert third.exists()
 
 
-def test_what_goes_anyway_makes_room_first(folder: Path) -> None:
+def test_folders_that_are_removed_anyway_make_room_first(folder: Path) -> None:
     kept, gone = make(folder, FIRST, last=NOW - 99), make(folder, SECOND, log="another")
     assert list(clean(folder, Room(NOW, HOUR, budget_bytes=size(kept))).removed) == [gone]
 
 
-def test_state_in_use_stays_above_the_budget_and_that_is_told(folder: Path) -> None:
+def test_state_in_use_stays_above_the_budget_and_that_is_reported(folder: Path) -> None:
     used, unused = make(folder, FIRST, last=NOW - 99), make(folder, SECOND)
     holder = claim(used.parent)
     cleanup = clean(folder, Room(NOW, HOUR, budget_bytes=size(used) - 1))
@@ -269,7 +271,7 @@ def test_users_own_stores_count_and_go_with_their_folder(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_may_not_be_written_is_told_and_the_others_go(folder: Path) -> None:
+def test_a_folder_without_write_permission_is_reported_and_the_others_are_removed(folder: Path) -> None:
     barred, other = (make(folder, TaskId("totals", 1, 0, partition)) for partition in (0, 1))
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o777)
@@ -284,7 +286,7 @@ def test_a_folder_that_may_not_be_written_is_told_and_the_others_go(folder: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o555, 0o000])
-def test_a_state_folder_that_may_not_be_used_is_told(folder: Path, mode: int) -> None:
+def test_a_state_folder_that_may_not_be_used_is_reported(folder: Path, mode: int) -> None:
     path = make(folder, TaskId("totals", 1, 0, 0))
     (folder / APP).chmod(mode)
     folder.chmod(0o755)
@@ -294,7 +296,7 @@ def test_a_state_folder_that_may_not_be_used_is_told(folder: Path, mode: int) ->
     assert (path / "data.mdb").exists()
 
 
-def test_a_removal_that_ends_in_the_middle_leaves_nothing_that_would_be_trusted(folder: Path) -> None:
+def test_a_removal_that_ends_in_the_middle_leaves_nothing_that_counts_as_sound(folder: Path) -> None:
     path = make(folder, TaskId("totals", 1, 0, 0))
     (path / CHECKPOINT).touch()
     full = OSError(errno.EIO, "the disk failed")

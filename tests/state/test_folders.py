@@ -66,7 +66,7 @@ def test_the_newest_folder_is_taken_though_an_older_one_is_free(tmp_path: Path) 
     third.release()
 
 
-def test_older_folders_go_once_nobody_holds_them(tmp_path: Path) -> None:
+def test_older_folders_are_removed_once_no_process_holds_them(tmp_path: Path) -> None:
     zombie, dead, mine = claim(tmp_path), claim(tmp_path), claim(tmp_path)
     dead.release()
     remove_older(mine)
@@ -90,7 +90,7 @@ def test_a_folder_that_this_process_still_has_open_is_not_removed(tmp_path: Path
     mine.release()
 
 
-def test_an_emptied_folder_is_still_ours(tmp_path: Path) -> None:
+def test_an_emptied_folder_still_belongs_to_the_app(tmp_path: Path) -> None:
     mine = claim(tmp_path)
     (mine.path / "row").touch()
     (mine.path / "store").mkdir()
@@ -114,7 +114,7 @@ def test_a_lock_file_that_was_deleted_is_no_lock(tmp_path: Path) -> None:
     other.release()
 
 
-def test_a_lock_on_a_file_that_was_removed_a_moment_before_is_taken_again(tmp_path: Path) -> None:
+def test_a_lock_on_a_file_that_was_just_removed_is_taken_again(tmp_path: Path) -> None:
     """Its former owner removed the folder between our opening of the lock file and our lock on it."""
     lock_for_real, calls = fcntl.flock, count()
 
@@ -130,7 +130,7 @@ def test_a_lock_on_a_file_that_was_removed_a_moment_before_is_taken_again(tmp_pa
     mine.release()
 
 
-def test_a_home_that_is_a_file_is_told_by_name(tmp_path: Path) -> None:
+def test_a_home_that_is_a_file_is_reported_by_name(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     with pytest.raises(StateError) as error:
         claim(tmp_path / "home")

@@ -84,7 +84,7 @@ def test_timers_by_an_unknown_clock_are_refused() -> None:
         stores.timers("t", by=moon)
 
 
-def test_what_lies_on_disk_says_what_its_bytes_are() -> None:
+def test_the_metadata_on_disk_names_the_types_of_its_rows() -> None:
     with StoreBench(stores.timers("t", by="wall")) as bench:
         bench.store.set("a", 7)
         bench.persist()

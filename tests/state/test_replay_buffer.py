@@ -26,7 +26,7 @@ def batch(first: int, rows: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
 
 
 @given(st.lists(st.lists(st.tuples(KEYS, VALUES), max_size=20), min_size=1, max_size=4))
-def test_the_last_words_are_the_fold(parts: list[list[tuple[bytes, bytes | None]]]) -> None:
+def test_the_buffer_folds_to_the_newest_value_per_key(parts: list[list[tuple[bytes, bytes | None]]]) -> None:
     """Deletes are words too: they must reach a store that held the row before."""
     gathered = ReplayBuffer()
     expected: dict[bytes, bytes | None] = {}

@@ -81,7 +81,7 @@ def test_a_store_of_somebody_else_is_rebuilt(bench: Bench, change: dict[str, obj
     assert task.rows(COUNTS) == {"ada": 2}
 
 
-def test_a_store_whose_changelog_was_created_anew_is_rebuilt_from_the_new_one(bench: Bench) -> None:
+def test_a_store_whose_changelog_was_recreated_is_rebuilt_from_the_new_one(bench: Bench) -> None:
     write(bench, "a", {"ada": 1, "bob": 1})
     bench.log.delete(CHANGELOG)
     bench.log.create(changelog_spec(CHANGELOG, 1, {}))
@@ -236,7 +236,9 @@ def test_a_zombie_that_stays_open_sleeps_all_the_same(bench: Bench) -> None:
 class TestWithoutChangelog:
     """Such a store belongs to one position only."""
 
-    def test_it_is_emptied_loudly_when_it_is_not_at_the_committed_position(self, bench: Bench) -> None:
+    def test_it_is_emptied_with_a_warning_when_it_is_not_at_the_committed_position(
+        self, bench: Bench
+    ) -> None:
         plain = COUNTS.without_changelog()
         task = bench.start(plain, limits=SELDOM)
         task.put(plain, "ada", 1)
@@ -250,7 +252,7 @@ class TestWithoutChangelog:
         assert again.rows(plain) == {}
         assert again.state.gaps == 0
 
-    def test_it_is_kept_and_counted_if_its_owner_wants_that(self, bench: Bench) -> None:
+    def test_it_is_kept_and_counted_with_on_gap_keep(self, bench: Bench) -> None:
         plain = COUNTS.without_changelog(on_gap="keep")
         task = bench.start(plain, limits=SELDOM)
         task.put(plain, "ada", 1)

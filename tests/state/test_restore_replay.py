@@ -15,7 +15,7 @@ FORGETFUL = replace(COUNTS, config={"delete.retention.ms": "1000"})
 """As if somebody had set that at the broker: `with_changelog` does not take so little."""
 
 
-def test_an_empty_changelog_gives_an_empty_store(bench: Bench) -> None:
+def test_an_empty_changelog_restores_an_empty_store(bench: Bench) -> None:
     task = bench.start(COUNTS)
     assert task.rows(COUNTS) == {}
     assert task.listener.events == [("start", "counts", 0, 0, 0), ("end", "counts", 0, 0)]

@@ -63,7 +63,7 @@ def test_a_store_cannot_be_used_before_it_is_restored(bench: Bench) -> None:
 class TestTheListener:
     """Told of every restore, store by store: start, batches, and end or suspended; before that, discards."""
 
-    def test_is_told_of_the_start_and_the_end_though_there_is_nothing_to_restore(self, bench: Bench) -> None:
+    def test_gets_the_start_and_the_end_though_there_is_nothing_to_restore(self, bench: Bench) -> None:
         task = bench.start(COUNTS, NAMES)
         assert task.listener.events == [
             ("start", "counts", 0, 0, 0),
@@ -73,13 +73,13 @@ class TestTheListener:
         ]
 
     @pytest.mark.usefixtures("small_pages")
-    def test_is_told_of_each_batch_and_of_the_total(self, bench: Bench) -> None:
+    def test_gets_each_batch_and_the_total(self, bench: Bench) -> None:
         fill(bench.start(COUNTS, host="a"), 4)
         assert bench.stands(COUNTS) == 4, "all of it shows"
         moved = bench.start(COUNTS, host="b", limits=PAGE_BY_PAGE)
         assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 3, 3), ("batch", 4, 1), ("end", 4)]
 
-    def test_is_told_of_every_store(self, bench: Bench) -> None:
+    def test_gets_the_events_of_every_store(self, bench: Bench) -> None:
         task = bench.start(COUNTS, NAMES, host="a")
         fill(task, 4)
         task.put(NAMES, "ada", "Ada")
@@ -89,7 +89,7 @@ class TestTheListener:
         assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 4, 4), ("end", 4)]
         assert bench.told(moved, NAMES) == [("start", 0, 1), ("batch", 1, 1), ("end", 1)]
 
-    def test_is_told_of_a_discard_before_the_start(self, bench: Bench) -> None:
+    def test_gets_a_discard_before_the_start(self, bench: Bench) -> None:
         task = bench.start(COUNTS, limits=AT_EVERY_COMMIT)
         fill(task, 1)
         before = bench.position()
@@ -99,7 +99,7 @@ class TestTheListener:
         assert [event[0] for event in again.listener.events] == ["discard", "start", "batch", "end"]
 
     @pytest.mark.usefixtures("small_pages")
-    def test_is_told_when_a_restore_is_suspended(self, bench: Bench) -> None:
+    def test_gets_the_suspension_of_a_restore(self, bench: Bench) -> None:
         fill(bench.start(COUNTS, host="a"), 10)
         assert bench.stands(COUNTS) == 10, "all of it shows"
         moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
@@ -113,7 +113,7 @@ class TestTheListener:
 
     @pytest.mark.usefixtures("small_pages")
     @pytest.mark.parametrize("step", ["restore.3", "restore.4", "restore.5"])
-    def test_is_told_when_a_restore_fails(self, bench: Bench, step: str) -> None:
+    def test_gets_the_failure_of_a_restore(self, bench: Bench, step: str) -> None:
         fill(bench.start(COUNTS, host="a"), 10)
         moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
         with pytest.raises(Failure), installed(failing_at(step, number=2)):
@@ -121,7 +121,7 @@ class TestTheListener:
         assert moved.listener.events[-1][0] == "suspended"
         assert bench.start(COUNTS, host="b").rows(COUNTS) == bench.fold(COUNTS)
 
-    def test_is_not_told_of_a_suspension_when_only_the_last_step_failed(self, bench: Bench) -> None:
+    def test_gets_no_suspension_when_only_the_last_step_failed(self, bench: Bench) -> None:
         """Each store had its end; the task is dropped and opened again all the same."""
         fill(bench.start(COUNTS, host="a"), 3)
         moved = bench.open(COUNTS, host="b")
@@ -132,7 +132,7 @@ class TestTheListener:
 
 
 @pytest.mark.parametrize("step", ["restore.1", "restore.2"])
-def test_a_restore_that_fails_early_lets_go_of_its_folder(bench: Bench, step: str) -> None:
+def test_a_restore_that_fails_early_releases_its_folder(bench: Bench, step: str) -> None:
     fill(bench.start(COUNTS, host="a"), 3)
     with pytest.raises(Failure), installed(failing_at(step)):
         bench.start(COUNTS, host="b")
@@ -141,7 +141,7 @@ def test_a_restore_that_fails_early_lets_go_of_its_folder(bench: Bench, step: st
     assert again.rows(COUNTS) == bench.fold(COUNTS)
 
 
-def test_a_folder_that_cannot_be_opened_is_let_go_of(bench: Bench) -> None:
+def test_a_folder_that_cannot_be_opened_is_released(bench: Bench) -> None:
     fill(bench.start(COUNTS, host="a"), 3)
     in_the_way = bench.folder / "b" / "0" / "0" / "data.mdb"
     in_the_way.mkdir(parents=True)

@@ -33,7 +33,7 @@ def test_a_store_is_continued_if_it_is_current_or_has_all_of_its_tail_before_it(
     assert len(cases) == 1750
 
 
-def test_a_changelog_that_was_created_anew_says_nothing_of_the_store() -> None:
+def test_a_recreated_changelog_is_not_compared_with_the_store() -> None:
     for offset, start, target, age in product(OFFSETS, OFFSETS, OFFSETS, AGES):
         why = reason(offset=offset, start=start, target=target, age=age, same_topic=False)
         assert why == "its changelog was recreated"

@@ -119,7 +119,7 @@ def wait_until_fenced(zombie: Child, acked: dict[int, int]) -> None:
 
 
 @pytest.mark.slow
-def test_a_slot_that_is_killed_at_any_moment_loses_nothing_and_repeats_nothing(
+def test_a_slot_that_is_killed_at_any_time_loses_nothing_and_repeats_nothing(
     ground: Ground, kills: int
 ) -> None:
     rng = random.Random(SEED)

@@ -58,7 +58,7 @@ def test_what_is_linked_from_a_users_store_stays(folder: Path) -> None:
         "totals.g1/0_0/\u00b2",
     ],
 )
-def test_what_does_not_look_like_ours_is_left_alone(folder: Path, name: str) -> None:
+def test_folders_that_tidegate_did_not_make_are_left_alone(folder: Path, name: str) -> None:
     path = folder / APP / name
     path.mkdir(parents=True)
     (path / "data.mdb").write_text("dear diary")

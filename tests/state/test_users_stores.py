@@ -84,7 +84,7 @@ def test_a_store_that_is_known_and_empty_is_not_cleared(bench: Bench) -> None:
     assert bench.start(NOTES).rows(NOTES) == {"kept": 7}, "nobody cleared what is known"
 
 
-def test_a_store_is_cleared_when_it_is_not_trusted(bench: Bench) -> None:
+def test_a_store_that_is_ahead_of_the_log_is_cleared(bench: Bench) -> None:
     task = bench.start(NOTES, limits=AT_EVERY_COMMIT)
     task.put(NOTES, "ada", 1)
     task.commit()
@@ -319,7 +319,7 @@ FRAGILE = stores.key_value("fragile", Json[int]()).backed_by(Fragile)
 @pytest.mark.parametrize(
     "call", ["factory", "open", "get", "get_many", "scan", "apply", "clear", "flush", "close"]
 )
-def test_a_store_that_raises_is_told_by_name_and_works_again_once_it_is_mended(
+def test_a_store_that_raises_is_reported_by_name_and_works_again_once_it_is_repaired(
     bench: Bench, call: str
 ) -> None:
     task = bench.start(FRAGILE)

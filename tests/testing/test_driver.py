@@ -92,7 +92,7 @@ def test_a_topic_that_nobody_knows_is_an_error_and_not_empty(driver: DriverFacto
         d.rows(TableTopic("misspelt", int))
 
 
-def test_a_topology_with_a_mistake_is_told_when_the_driver_is_made() -> None:
+def test_a_topology_with_a_mistake_is_reported_when_the_driver_is_made() -> None:
     app = App("wrong")
     app.stream(LINES).map(shout)
     with pytest.raises(TopologyError, match="dangling"):
@@ -102,7 +102,7 @@ def test_a_topology_with_a_mistake_is_told_when_the_driver_is_made() -> None:
 # --- stores -------------------------------------------------------------------------------------------
 
 
-def test_a_store_is_shown_beside_what_its_changelog_says(driver: DriverFactory) -> None:
+def test_a_store_is_shown_beside_its_changelog(driver: DriverFactory) -> None:
     d = driver(counting(), partitions=3, slots=2)
     d.send(LINES, "ada", "one", "two", "one")
     d.run()
@@ -132,7 +132,7 @@ def test_every_kind_of_store_can_be_shown(driver: DriverFactory) -> None:
     d.assert_stores_match_changelogs()
 
 
-def test_a_store_that_differs_from_its_changelog_is_told_by_name(driver: DriverFactory) -> None:
+def test_a_store_that_differs_from_its_changelog_is_reported_by_name(driver: DriverFactory) -> None:
     d = driver(counting())
     d.send(LINES, "ada", "one")
     d.run()
@@ -141,7 +141,7 @@ def test_a_store_that_differs_from_its_changelog_is_told_by_name(driver: DriverF
         d.assert_stores_match_changelogs()
 
 
-def test_a_store_is_asked_for_by_a_name_that_exists_and_after_a_run(driver: DriverFactory) -> None:
+def test_a_store_is_read_by_a_name_that_exists_and_after_a_run(driver: DriverFactory) -> None:
     d = driver(counting())
     with pytest.raises(ConfigError, match=r"no store 'other'.*it has: counted"):
         d.store("other")
@@ -229,7 +229,7 @@ def test_a_move_restores_from_the_log_and_a_way_back_goes_on_from_what_lies_ther
     assert d.store("counted").contents == {"one": 1}
 
 
-def test_a_store_that_had_to_be_thrown_away_is_told(driver: DriverFactory) -> None:
+def test_a_store_that_was_discarded_is_reported(driver: DriverFactory) -> None:
     seen = stores.key_value("unlogged", int).without_changelog()
     app = App("unlogged")
     app.stream(LINES).count(seen)
@@ -335,7 +335,7 @@ class Beat:
         """Time alone counts."""
 
 
-def test_the_clock_moves_only_when_told_to(driver: DriverFactory) -> None:
+def test_the_clock_moves_only_by_advance(driver: DriverFactory) -> None:
     app = App("beats")
     app.stream(LINES).process("beat", Beat).to(BEATS)
     d = driver(app, clock=ManualClock(5000))

@@ -67,7 +67,7 @@ def test_to_import_the_testing_package_loads_neither_pytest_nor_the_driver() -> 
     assert done.stdout.strip() == "commit.5"
 
 
-def test_the_package_gives_what_it_names_and_nothing_else() -> None:
+def test_the_package_exports_what_it_names_and_nothing_else() -> None:
     assert all(getattr(tidegate.testing, name) is not None for name in tidegate.testing.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'Conductor'"):
         _ = tidegate.testing.Conductor

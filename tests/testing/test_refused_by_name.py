@@ -30,7 +30,7 @@ def test_an_error_that_cannot_be_there_is_refused(at: str, error: Any) -> None:
     assert told.value.code == "bad-fault"
 
 
-def test_a_program_that_ends_early_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_program_that_ends_early_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     code = "import sys; print('{\"event\": 1}'); sys.exit('out of luck')"
     program = Program("teller", [sys.executable, "-c", code], tmp_path)
     with pytest.raises(LogError, match="ended early:\nout of luck") as told:
@@ -39,7 +39,7 @@ def test_a_program_that_ends_early_is_told_with_the_end_of_its_log(tmp_path: Pat
     assert (told.value.code, told.value.retryable) == ("program-failed", True)
 
 
-def test_jars_that_maven_cannot_fetch_are_told_with_what_it_says(
+def test_jars_that_maven_cannot_fetch_are_reported_with_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maven = tmp_path / "mvn"
@@ -53,7 +53,7 @@ def test_jars_that_maven_cannot_fetch_are_told_with_what_it_says(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("java_programs")
-def test_java_that_does_not_compile_is_told_with_what_the_compiler_says(tmp_path: Path) -> None:
+def test_java_that_does_not_compile_is_reported_with_the_compilers_output(tmp_path: Path) -> None:
     source = tmp_path / "Wrong.java"
     source.write_text("class Wrong { int one = true; }\n")
     with pytest.raises(ConfigError, match="boolean cannot be converted to int") as told:

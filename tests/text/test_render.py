@@ -161,16 +161,16 @@ def test_a_long_value_is_cut_for_people_and_whole_for_programs() -> None:
         (-(2**63), f"{-(2**63)} ms"),
     ],
 )
-def test_times_are_told_in_utc_and_absurd_ones_as_numbers(millis: int, text: str) -> None:
+def test_times_are_shown_in_utc_and_absurd_ones_as_numbers(millis: int, text: str) -> None:
     assert when(millis) == text
 
 
-def test_what_is_missing_is_said_to_be_missing() -> None:
+def test_what_is_missing_is_reported_as_missing() -> None:
     told = line(PARTITION, ReadRow(7, 0, None, None, (("h", None),)), Display()).plain
     assert re.fullmatch(r"2:7  1970-\S+  -  \(tombstone\)  h=-", told)
 
 
-def test_a_wrong_type_is_told_with_the_place_and_the_option() -> None:
+def test_a_wrong_type_is_reported_with_the_place_and_the_option() -> None:
     row = ReadRow(7, 0, b"key", b"value", ())
     for look, option in (
         (Display(ValueKind.INT, None), "--key-type"),

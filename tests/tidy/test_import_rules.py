@@ -232,7 +232,7 @@ def test_the_picture_of_the_rooms_shows_the_imports(found: list[Import]) -> None
 # --- the script -----------------------------------------------------------------------------------------
 
 
-def test_imports_are_told_apart_by_when_they_happen(tmp_path: Path) -> None:
+def test_imports_are_distinguished_by_when_they_happen(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     for name in ("log/__init__", "log/names", "errors", "__init__"):
         (tmp_path / f"{name}.py").write_text("")

@@ -29,7 +29,7 @@ def test_the_text_names_every_step_with_its_line() -> None:
         assert said in text
 
 
-def test_the_json_tells_topics_stores_and_subtopologies() -> None:
+def test_the_json_has_topics_stores_and_subtopologies() -> None:
     found = json.loads(json.dumps(as_dict(wordcount())))
     [component] = found["components"]
     assert [sub["reads"] for sub in component["subtopologies"]] == [

@@ -106,7 +106,7 @@ def test_what_cannot_be_taken_in_is_refused_by_name(declare: Declare, now: dict[
     assert "tidegate reset growing" in error.value.hint
 
 
-def test_a_count_that_the_user_asks_for_is_that_of_the_topic_though_another_is_settled() -> None:
+def test_a_partition_count_that_the_user_gives_wins_over_the_settled_one() -> None:
     """So a change of it is a change of the app."""
     app = App("growing")
     app.stream(IN).repartition("moved", partitions=7).to(OUT)

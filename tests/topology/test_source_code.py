@@ -78,7 +78,7 @@ def test_the_location_is_that_of_the_function(load: Load) -> None:
     assert (code.name, code.location) == ("total", f"{module.__name__}.py:4")
 
 
-def test_lambdas_on_one_line_are_told_apart(load: Load) -> None:
+def test_lambdas_on_one_line_are_distinguished(load: Load) -> None:
     first = load("one, two, three = lambda v: v + 1, lambda v: v + 2, lambda v: (lambda w: w + v)\n")
     same = load("\nthree = lambda v: (lambda w: w + v); two = lambda v: v + 2; one = lambda v: v + 1\n")
     for name in ("one", "two", "three"):
@@ -122,7 +122,7 @@ def test_what_has_no_text_is_not_known() -> None:
     assert code_of(found["total"]) is None
 
 
-def test_a_file_that_changed_since_it_was_imported_gives_no_other_functions_text(
+def test_of_a_file_that_changed_since_its_import_no_function_text_is_known(
     load: Load, tmp_path: Path
 ) -> None:
     module = load(FIRST)

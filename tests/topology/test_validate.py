@@ -190,7 +190,7 @@ MISTAKES: list[tuple[Callable[[App], None], str, str]] = [
 
 
 @pytest.mark.parametrize(("declare", "code", "node"), MISTAKES, ids=[one[0].__name__ for one in MISTAKES])
-def test_a_mistake_is_told_with_its_code_step_and_line(
+def test_a_mistake_is_reported_with_its_code_step_and_line(
     declare: Callable[[App], None], code: str, node: str
 ) -> None:
     app = App("mistakes")
@@ -246,7 +246,7 @@ def test_one_builder_may_serve_two_steps() -> None:
     assert len(app.build().subtopologies()) == 1
 
 
-def test_a_line_in_a_package_whose_name_begins_with_ours_is_the_users() -> None:
+def test_a_line_in_a_package_whose_name_begins_with_tidegate_is_the_users() -> None:
     """`tidegate_orders` beside `tidegate` is no part of it."""
     from pathlib import Path
 

@@ -128,7 +128,7 @@ def outcome(build: Build, end: str, sent: list[tuple[str, int]], *, batches: boo
 @pytest.mark.parametrize("impure", IMPURE)
 @settings(max_examples=3, deadline=None)
 @given(sent=records)
-def test_an_impure_aggregate_gives_what_a_pure_one_gives(
+def test_an_impure_aggregate_computes_what_a_pure_one_computes(
     impure: str, end: str, sent: list[tuple[str, int]]
 ) -> None:
     expected = outcome(PURE, end, sent, batches=False)

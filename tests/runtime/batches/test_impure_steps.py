@@ -188,7 +188,7 @@ def test_only_what_cannot_change_may_come_twice_in_a_batch(value: Any, stays: bo
 
 @pytest.mark.parametrize("batches", [True, False], ids=["whole batches", "record by record"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_one_object_for_several_values_gives_what_single_records_give(shape: str, batches: bool) -> None:
+def test_one_object_for_several_values_is_committed_as_by_single_records(shape: str, batches: bool) -> None:
     declare, topic, expected = SHAPES[shape]
     app = App("impure")
     declare(app)

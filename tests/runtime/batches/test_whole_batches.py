@@ -146,7 +146,7 @@ def test_records_that_pass_are_never_run_one_by_one(declare: Callable[[App], Non
 
 
 @pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
-def test_batches_above_and_below_what_is_small_give_the_same_bytes(declare: Callable[[App], None]) -> None:
+def test_batches_of_any_size_commit_the_same_bytes(declare: Callable[[App], None]) -> None:
     def outcome(small: int) -> Any:
         app = App("app")
         declare(app)

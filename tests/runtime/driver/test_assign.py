@@ -39,7 +39,7 @@ def test_a_host_that_holds_everything_does_not_get_everything() -> None:
     assert [len(mine) for mine in given_.values()] == [3, 3]
 
 
-def test_of_the_tasks_that_find_no_room_those_go_elsewhere_that_have_state_there() -> None:
+def test_tasks_without_room_move_to_hosts_that_hold_their_state() -> None:
     """A worker was lost and came back: the other one holds everything by now."""
     everything = {f"t{number}": 100 for number in range(6)}
     given_ = assign(TASKS, {0: landing(0, "a", **everything), 1: landing(1, "b", t0=60, t1=60, t3=60)})

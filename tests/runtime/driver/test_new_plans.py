@@ -107,7 +107,7 @@ def test_a_large_restore_is_saved_by_a_new_plan(fleet: Fleet, large: int) -> Non
         wait_for(lambda: fleet.counts() == expected(60))
 
 
-def test_a_driver_that_was_taken_over_while_it_planned_anew_ends(fleet: Fleet) -> None:
+def test_a_driver_that_was_taken_over_during_a_new_plan_ends(fleet: Fleet) -> None:
     driver, launcher = fleet.driver(None, patience=replace(QUICK, between_plans_seconds=0.2))
     launcher.rooms = 1
     with fleet.during(driver):
@@ -147,7 +147,7 @@ def test_slots_that_the_driver_cancels_are_no_failures(fleet: Fleet) -> None:
         assert list(driver.overview.failures) == []
 
 
-def test_room_that_somebody_else_has_is_asked_for_once(fleet: Fleet) -> None:
+def test_cores_that_another_app_uses_are_requested_once(fleet: Fleet) -> None:
     patience = replace(QUICK, landing_seconds=4, between_plans_seconds=0.1)
     driver, launcher = fleet.driver(None, patience=patience)
     launcher.rooms = 3

@@ -52,7 +52,7 @@ def test_what_others_wrote_to_the_control_topic_is_refused(log: SqliteLog) -> No
     assert told.value.code == "bad-control"
 
 
-def test_a_node_without_a_topic_is_asked_for_none() -> None:
+def test_a_node_without_a_topic_has_no_topic_to_read() -> None:
     with closing(SqliteLog()) as log:
         context = prepare(gated().build(), log, ManualClock()).context
         node = next(node for node in context.topology.nodes.values() if node.topic is not None)

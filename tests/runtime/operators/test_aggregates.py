@@ -62,7 +62,7 @@ BUILT_IN: dict[str, tuple[Callable[[Stream[str, int]], Any], Callable[[list[int]
 @pytest.mark.parametrize("operator", BUILT_IN)
 @FEW
 @given(story=stories(NUMBERS))
-def test_a_built_in_aggregate_gives_what_plain_python_gives(operator: str, story: Story) -> None:
+def test_a_built_in_aggregate_computes_what_plain_python_computes(operator: str, story: Story) -> None:
     build, oracle = BUILT_IN[operator]
     app = App("sums")
     build(app.stream(IN)).to(OUT)
@@ -92,7 +92,7 @@ def test_an_aggregate_sees_the_values_of_a_key_in_their_order(story: Story) -> N
 
 @FEW
 @given(story=stories(NUMBERS))
-def test_every_change_of_an_aggregate_is_told_once_and_in_order(story: Story) -> None:
+def test_every_change_of_an_aggregate_is_sent_once_and_in_order(story: Story) -> None:
     app = App("sums")
     app.stream(IN).count("made").to(OUT)
 

@@ -15,7 +15,7 @@ ROWS = TableTopic("rows", int)
 SEEN, OTHER = stores.key_value("seen", int), stores.key_value("other", int)
 
 
-def test_a_class_is_made_once_per_task_and_goes_init_process_close() -> None:
+def test_a_class_is_created_once_per_task_and_called_init_process_close() -> None:
     calls: list[Any] = []
 
     class Step:
@@ -116,13 +116,13 @@ def run_once(step: Any, **options: Any) -> list[int]:
         return d.values(OUT)
 
 
-def test_a_record_tells_where_it_was_read() -> None:
+def test_a_record_has_the_position_where_it_was_read() -> None:
     seen: list[Record[str, int]] = []
     run_once(lambda record, _: seen.append(record))
     assert seen == [Record("ada", 7, START - 5, (("trace", b"1"),), "in", 0, 0)]
 
 
-def test_the_context_tells_the_times_and_the_partition() -> None:
+def test_the_context_has_the_times_and_the_partition() -> None:
     told: list[Any] = []
 
     class Step:

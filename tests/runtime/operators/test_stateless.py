@@ -83,7 +83,7 @@ KEEP_THE_KEY = {"map", "map_records", "flat_map", "filter", "peek", "map_batches
 @pytest.mark.parametrize("operator", OPERATORS)
 @FEW
 @given(story=stories(NUMBERS))
-def test_a_step_gives_what_plain_python_gives(operator: str, story: Story) -> None:
+def test_a_step_computes_what_plain_python_computes(operator: str, story: Story) -> None:
     build, oracle = OPERATORS[operator]
     app = App("steps")
     build(app.stream(IN)).to(OUT)
@@ -103,7 +103,7 @@ def test_a_step_gives_what_plain_python_gives(operator: str, story: Story) -> No
 
 @FEW
 @given(story=stories(NUMBERS, NUMBERS))
-def test_merge_gives_the_records_of_both_and_keeps_the_order_of_each(story: Story) -> None:
+def test_merge_has_the_records_of_both_and_keeps_the_order_of_each(story: Story) -> None:
     app = App("steps")
     app.stream(IN).map(lambda value: value).merge(app.stream(MORE).map(lambda value: value + 100)).to(OUT)
 
@@ -119,7 +119,7 @@ def test_merge_gives_the_records_of_both_and_keeps_the_order_of_each(story: Stor
 
 @FEW
 @given(story=stories(NUMBERS))
-def test_branch_gives_each_record_to_the_first_that_takes_it(story: Story) -> None:
+def test_branch_sends_each_record_to_the_first_that_takes_it(story: Story) -> None:
     app = App("steps")
     low, small, rest = app.stream(IN).branch(lambda value: value < 0, lambda value: value < 5)
     low.to(OUT)
@@ -161,7 +161,7 @@ def test_a_branch_that_nobody_wants_may_be_left() -> None:
 
 @FEW
 @given(story=stories(NUMBERS | st.none()))
-def test_a_stream_over_a_table_topic_tells_of_changes_and_deletions(story: Story) -> None:
+def test_a_stream_over_a_table_topic_has_changes_and_deletions(story: Story) -> None:
     app = App("steps")
     app.stream(TABLE).map(lambda value: 1000 if value is None else value).to(OUT)
 
@@ -186,7 +186,7 @@ def test_a_topic_written_twice_holds_the_records_of_both(story: Story) -> None:
     play(app, [IN], story, check)
 
 
-def test_headers_of_a_record_stay_with_it_and_no_header_of_ours_is_shown() -> None:
+def test_headers_of_a_record_stay_with_it_and_no_internal_header_is_shown() -> None:
     seen: list[Any] = []
     app = App("steps")
 
@@ -225,7 +225,7 @@ def test_an_event_without_a_value_is_not_written_to_a_topic_of_events() -> None:
         assert letter(d, "steps")[1]["tidegate.error.code"] == "null-value"
 
 
-def test_a_timestamp_function_gives_the_time_of_foreign_records() -> None:
+def test_a_timestamp_function_sets_the_time_of_foreign_records() -> None:
     from tidegate.log.records import Row, to_batch
     from tidegate.types import TopicPartition
 

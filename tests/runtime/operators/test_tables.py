@@ -250,7 +250,7 @@ def test_an_aggregate_joined_with_a_map_of_itself(batches: bool) -> None:
         assert (d.rows(OUT), d.rows(counts)) == ({"ada": 12, "bob": 6}, {"12": 1, "6": 1})
 
 
-def test_a_deleted_row_that_was_never_there_says_nothing() -> None:
+def test_deleting_a_row_that_was_never_there_sends_nothing() -> None:
     app = App("tables")
     app.table(IN).map(half).to(OUT)
     with Driver(app) as d:

@@ -130,7 +130,7 @@ def later(record: Record[str, int]) -> Record[str, int]:
     return Record(record.key, record.value, record.timestamp + 7, record.headers)
 
 
-def test_the_time_that_a_step_gave_a_record_counts() -> None:
+def test_the_time_that_a_step_set_counts() -> None:
     app = App("times")
     app.stream(IN).map_records(later).repartition("again").count("made").to(OUT)
     with Driver(app) as d:

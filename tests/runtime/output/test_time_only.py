@@ -82,7 +82,7 @@ def test_time_goes_on_behind_a_filter_that_drops_everything() -> None:
         assert (d.values(OUT), told(d)) == (["2", "ada due 50"], [[100], [100]])
 
 
-def test_time_is_told_once_a_second_at_most_and_only_if_it_is_new() -> None:
+def test_time_is_sent_once_a_second_at_most_and_only_if_it_is_new() -> None:
     with Driver(reminding()) as d:
         d.run()
         for turn in range(1, 8):
@@ -101,7 +101,7 @@ def test_time_is_told_once_a_second_at_most_and_only_if_it_is_new() -> None:
         assert d.reached["commit.2"] == commits
 
 
-def test_a_record_that_passes_tells_the_time_itself() -> None:
+def test_a_record_that_passes_carries_the_time_itself() -> None:
     with Driver(reminding(partitions=1)) as d:
         send(d, (2, 100))
         d.run()
@@ -116,7 +116,7 @@ def test_a_record_that_passes_tells_the_time_itself() -> None:
 
 
 @BOTH_WAYS
-def test_records_of_whole_batches_tell_the_time_themselves(batches: bool) -> None:
+def test_records_of_whole_batches_carry_the_time_themselves(batches: bool) -> None:
     app = App("app")
     app.stream(IN).filter(even).repartition("even", partitions=1).count("counts").to(TOTALS)
     with Driver(app, batches=batches) as d:
@@ -133,7 +133,7 @@ def test_records_of_whole_batches_tell_the_time_themselves(batches: bool) -> Non
         assert told(d) == [[400]]
 
 
-def test_what_was_told_is_known_after_a_restart() -> None:
+def test_a_time_that_was_sent_before_a_restart_is_not_sent_again() -> None:
     with Driver(reminding()) as d:
         send(d, (2, 0), (3, 100))
         d.run()
@@ -204,7 +204,7 @@ def test_a_task_of_whole_batches_takes_the_time_and_nothing_else(batches: bool) 
 
 
 @BOTH_WAYS
-def test_no_step_is_given_a_record_that_only_tells_the_time(batches: bool) -> None:
+def test_no_step_gets_a_time_only_record(batches: bool) -> None:
     seen: list[Any] = []
 
     def look(value: int) -> str:
@@ -265,7 +265,7 @@ def test_a_record_of_time_0_is_no_mark(batches: bool) -> None:
         assert d.values(OUT) == ["2", "6", "6", "6"]
 
 
-def test_an_outcome_holds_what_nodes_see() -> None:
+def test_an_outcome_leaves_out_time_only_records() -> None:
     with Driver(reminding()) as d:
         send(d, (3, 100))
         d.run()

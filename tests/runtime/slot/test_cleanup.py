@@ -80,7 +80,7 @@ def test_a_run_removes_outdated_folders_and_the_next_ones_restore_right(fleet: F
     assert warnings(fleet) == []
 
 
-def test_state_of_a_log_that_was_deleted_is_neither_told_nor_kept(fleet: Fleet, tmp_path: Path) -> None:
+def test_state_of_a_log_that_was_deleted_is_neither_reported_nor_kept(fleet: Fleet, tmp_path: Path) -> None:
     send(fleet, "old old old")
     fleet.catch_up()
     stale = homes(fleet)
@@ -94,7 +94,7 @@ def test_state_of_a_log_that_was_deleted_is_neither_told_nor_kept(fleet: Fleet, 
     other.close()
 
 
-def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_told_once(fleet: Fleet) -> None:
+def test_tasks_that_need_more_than_the_budget_go_on_and_that_is_reported_once(fleet: Fleet) -> None:
     send(fleet, "a b", "a")
     driver, launcher = fleet.driver(slots=1, threads=Tight)
     launcher.intervals = SlotIntervals(make_room_after_seconds=0.0, make_room_seconds=0.0)

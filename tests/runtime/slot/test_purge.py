@@ -104,7 +104,7 @@ def test_a_refused_purge_is_warned_of_once_and_the_app_goes_on(tmp_path: Path) -
     log.close()
 
 
-def test_a_slot_that_is_told_to_stop_closes_before_it_purges(tmp_path: Path) -> None:
+def test_a_slot_that_is_stopped_closes_before_it_purges(tmp_path: Path) -> None:
     log = Refusing(tmp_path / "log.db")
     fleet = Fleet(log, tmp_path)
     fleet.connection.send(LINES, "k", *["a b"] * 10)
@@ -118,7 +118,7 @@ def test_a_slot_that_is_told_to_stop_closes_before_it_purges(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("retryable", "asked"), [(False, 3), (True, 1)])
-def test_a_log_that_does_not_answer_is_asked_for_one_partition_only(
+def test_of_a_log_that_does_not_answer_only_one_partition_is_purged(
     tmp_path: Path, retryable: bool, asked: int
 ) -> None:
     log = Refusing(tmp_path / "log.db")

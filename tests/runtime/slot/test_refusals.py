@@ -151,7 +151,7 @@ def test_refused_records_become_dead_letters_and_all_others_pass_in_order(
     assert not driver.overview.failures
 
 
-def test_it_goes_on_as_ever_behind_them(log: SqliteLog, tmp_path: Path) -> None:
+def test_after_refused_records_the_app_commits_as_before(log: SqliteLog, tmp_path: Path) -> None:
     app = copying("skip")
     fleet = Fleet(refusing(log), tmp_path, lambda: app)
     send(fleet, 100)

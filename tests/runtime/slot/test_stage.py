@@ -188,7 +188,7 @@ def test_a_batch_that_begins_elsewhere_is_void(fleet: Fleet) -> None:
     assert prepared.all_written() == []
 
 
-def test_rows_tell_where_they_come_from_and_time_goes_on_behind(fleet: Fleet) -> None:
+def test_rows_keep_their_origin_and_stream_time_goes_on_behind(fleet: Fleet) -> None:
     prepared = Prepared(fleet)
     order = prepared.order()
     rows = as_they_are(prepared.log, order)
@@ -235,7 +235,7 @@ def test_a_row_without_a_key_is_refused_and_nothing_is_written(fleet: Fleet) -> 
     assert prepared.all_written() == []
 
 
-def test_a_batch_that_gives_nothing_moves_on(fleet: Fleet) -> None:
+def test_a_batch_without_results_moves_the_position_on(fleet: Fleet) -> None:
     prepared = Prepared(fleet)
     assert write_stage(prepared.log, prepared.order(), []) is Result.WRITTEN
     assert (prepared.written(), prepared.order().spans) == ([], {})

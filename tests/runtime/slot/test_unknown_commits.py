@@ -33,7 +33,9 @@ class OneCommitOfASlot:
 
 @pytest.mark.parametrize("point", ["log.commit.7", "log.commit.8"], ids=["not there", "there"])
 @pytest.mark.parametrize("code", ["commit-unknown", "offset-unknown"])
-def test_what_counts_is_counted_once_and_no_job_fails(fleet: Fleet, point: str, code: str) -> None:
+def test_after_an_unknown_commit_every_word_is_counted_once_and_no_job_fails(
+    fleet: Fleet, point: str, code: str
+) -> None:
     send(fleet, 0, 40)
     fault = OneCommitOfASlot(point, code)
     driver, launcher = fleet.driver(until_caught_up=True)

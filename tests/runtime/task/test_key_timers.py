@@ -196,7 +196,7 @@ def test_a_step_may_set_its_timer_again_and_catches_up_in_order() -> None:
         assert left(d) == {"a": 40, "b": 45}
 
 
-def test_a_timer_that_another_one_of_the_same_moment_cancels_or_moves_does_not_come() -> None:
+def test_a_timer_that_another_one_of_the_same_time_cancels_or_moves_does_not_fire() -> None:
     class Strict(Step):
         def on_timer(self, key: str, at: int, ctx: Context[str, str]) -> None:
             super().on_timer(key, at, ctx)

@@ -136,7 +136,7 @@ def test_live_never_takes_a_record_before_an_older_head_and_waits_for_partitions
     assert count + len(drain(merge, 1000)) == sum(len(records) for records in history.values())
 
 
-def test_new_records_end_the_end_of_a_partition() -> None:
+def test_a_partition_that_got_new_records_is_not_at_its_end() -> None:
     one, two = TopicPartition("a", 0), TopicPartition("b", 0)
     merge = Merge({one: 0, two: 0}, None)
     merge.feed(fetched(one, [(0, 5)], 1))

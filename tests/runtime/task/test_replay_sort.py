@@ -82,12 +82,12 @@ def test_whoever_wrote_first_the_order_is_the_same(
     assert in_order(rows, rng, position=START + skip, piece_bytes=piece_bytes) == expected[skip:]
 
 
-def test_a_record_that_is_not_ours_is_its_own_origin() -> None:
+def test_a_record_without_origin_headers_is_its_own_origin() -> None:
     foreign = Row(b"k", b"foreign", 5, (("mine", b"x"),))
     ours = [Row(b"k", b"ours", 0, (origin_header("in/0/0", "a/0_0", 1, time),)) for time in (4, 6)]
     assert in_order([ours[0], ours[1], foreign], Random(1)) == [b"ours", b"foreign", b"ours"]
 
 
 @pytest.mark.parametrize("piece_bytes", [0, 1 << 20])
-def test_nothing_is_nothing(piece_bytes: int) -> None:
+def test_no_records_are_sorted_to_none(piece_bytes: int) -> None:
     assert in_order([], Random(1), piece_bytes=piece_bytes) == []

@@ -36,7 +36,7 @@ def ticking(every: int, by: TimeKind) -> tuple[App, list[int]]:
     return app, beats
 
 
-def test_stream_time_timers_beat_by_the_times_of_records_alone() -> None:
+def test_stream_time_timers_fire_by_the_times_of_records_alone() -> None:
     app, beats = ticking(10, "stream")
     with Driver(app) as d:
         d.advance(1_000)
@@ -61,7 +61,7 @@ def test_wall_clock_timers_need_no_input() -> None:
 
 
 @pytest.mark.parametrize("by", ["stream", "wall"])
-def test_beats_that_were_missed_come_once(by: TimeKind) -> None:
+def test_a_timer_that_was_missed_several_times_fires_once(by: TimeKind) -> None:
     app, beats = ticking(10, by)
     with Driver(app) as d:
         d.send(IN, "ada", 1, timestamp=START)
@@ -140,7 +140,7 @@ def send_at(d: Driver, *pairs: tuple[int, int]) -> None:
         d.send(IN, "ada", value, timestamp=START + at)
 
 
-def test_a_cancelled_timer_does_not_beat_any_more() -> None:
+def test_a_cancelled_timer_does_not_fire_any_more() -> None:
     log: list[Any] = []
     with Driver(by_value(log)) as d:
         send_at(d, (1, 0), (0, 6), (0, 20))
@@ -156,7 +156,7 @@ def test_a_timer_of_a_failed_record_never_was() -> None:
     assert {value for value, _ in log} == {1}
 
 
-def test_a_timer_that_a_failed_record_cancelled_beats_on() -> None:
+def test_a_timer_that_a_failed_record_cancelled_still_fires() -> None:
     log: list[Any] = []
     with Driver(by_value(log)) as d:
         send_at(d, (1, 0), (-1, 1), (2, 20))
@@ -164,7 +164,7 @@ def test_a_timer_that_a_failed_record_cancelled_beats_on() -> None:
     assert log == [(1, 20)]
 
 
-def test_a_timer_cancelled_by_another_one_of_the_same_moment_does_not_beat() -> None:
+def test_a_timer_cancelled_by_another_one_of_the_same_time_does_not_fire() -> None:
     beats: list[str] = []
 
     class Step:

@@ -61,7 +61,7 @@ def test_every_class_of_errors_is_known() -> None:
     assert type(crossed(FencedError("w"))) is LogError
 
 
-def test_what_is_not_ours_or_not_known_is_the_root_of_all_errors() -> None:
+def test_an_error_of_an_unknown_class_arrives_as_a_tidegate_error() -> None:
     raised = crossed(ValueError("no"))
     assert (type(raised), raised.code) == (TidegateError, "slot-failed")
     assert "ValueError: no" in raised.message

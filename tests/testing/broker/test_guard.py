@@ -67,7 +67,7 @@ def test_the_guard_ends_when_the_process_does() -> None:
     assert held.wait() == 0
 
 
-def test_a_program_tells_its_events_and_its_end(tmp_path: Path) -> None:
+def test_a_program_reports_its_events_and_its_end(tmp_path: Path) -> None:
     code = "import time; print('{\"event\": 1}\\n{\"half', end='', flush=True); time.sleep(60)"
     program = Program("teller", [sys.executable, "-c", code], tmp_path)
     assert program.wait_for(lambda event: event["event"] == 1) == {"event": 1}
