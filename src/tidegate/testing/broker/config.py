@@ -54,7 +54,7 @@ def properties(
         "log.initial.task.delay.ms": "100",
         # With this, what Kafka keeps for 7 days is gone in a second if its timestamp is older than that.
         "log.retention.check.interval.ms": "1000",
-        "log.cleaner.backoff.ms": "100",
+        "log.cleaner.backoff.ms": "500",
         "log.cleaner.dedupe.buffer.size": str(16 << 20),
         "num.network.threads": "2",
         "num.io.threads": "4",
