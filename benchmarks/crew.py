@@ -98,6 +98,6 @@ def _serve(pipe: Connection) -> None:
             return
         try:
             pipe.send(("returned", function(Turn(pipe), *arguments)))
-        except Exception:  # noqa: BLE001 - told to the parent, which raises it
+        except Exception:  # noqa: BLE001 - reported to the parent, which raises it
             pipe.send(("failed", traceback.format_exc()))
             return

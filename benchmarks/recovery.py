@@ -183,13 +183,13 @@ class Place:
         return found
 
     def landings(self, since: Offset) -> list[tuple[float, Landing]]:
-        """The landings, and when each was told."""
+        """The landings, and when each was published."""
         found: list[tuple[float, Landing]] = []
         for batch in read_between(self.log, STATUS, since, self.log.ends([STATUS])[STATUS]):
             for at, value in zip(batch.column(1).to_pylist(), batch.column(3).to_pylist(), strict=True):
-                told = msgspec.json.decode(value, type=Status)
-                if isinstance(told, Landing):
-                    found.append((at / 1000, told))
+                reported = msgspec.json.decode(value, type=Status)
+                if isinstance(reported, Landing):
+                    found.append((at / 1000, reported))
         return found
 
     def ends(self) -> dict[TopicPartition, Offset]:

@@ -91,7 +91,7 @@ class Report:
 def run(
     benchmark: str, measure: Callable[[Report, bool], None], arguments: Sequence[str] | None = None
 ) -> None:
-    """Read the options, measure, print. A missed target is told, not raised: it is a result too."""
+    """Read the options, measure, print. A missed target is reported, not raised: it is a result too."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{benchmark}")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")

@@ -62,18 +62,18 @@ def test_a_command_whose_extra_is_missing_names_it(
     folder: Path, blocked: str, command: list[str], code: str, extra: str
 ) -> None:
     assert ran(folder, [blocked], "topics", "create", "lines").returncode == 0
-    told = ran(folder, [blocked], *command)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert f"[{code}]" in told.stderr
-    assert f"pip install {extra}" in told.stderr
-    assert "Traceback" not in told.stderr
+    reported = ran(folder, [blocked], *command)
+    assert (reported.returncode, reported.stdout) == (1, "")
+    assert f"[{code}]" in reported.stderr
+    assert f"pip install {extra}" in reported.stderr
+    assert "Traceback" not in reported.stderr
 
 
 @pytest.mark.slow
 def test_doctor_without_spark_names_the_extra_and_looks_at_the_rest(folder: Path) -> None:
-    told = ran(folder, ["pyspark"], "doctor", "--json")
-    checks = {check["name"]: check for check in json.loads(told.stdout.splitlines()[0])["checks"]}
+    reported = ran(folder, ["pyspark"], "doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(reported.stdout.splitlines()[0])["checks"]}
     assert checks["Spark"]["code"] == "no-pyspark"
     assert checks["Spark"]["hint"] == "pip install tidegate[spark]"
     assert checks["disk"]["ok"]
-    assert told.returncode == 1
+    assert reported.returncode == 1

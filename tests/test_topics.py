@@ -127,10 +127,10 @@ def test_bytes_that_cannot_be_read_are_reported_with_side_and_take_a_position() 
         topic.decode_value(b"{")
     with pytest.raises(SerdeError, match="key: "):
         topic.decode_key(b"\xff")
-    told = value.value.at("orders", 3, 42)
-    assert told.position == ("orders", 3, 42)
-    assert told.message.startswith("orders/3 offset 42: value: serde json[Order] cannot read")
-    assert told.message.count("orders") == 1
+    reported = value.value.at("orders", 3, 42)
+    assert reported.position == ("orders", 3, 42)
+    assert reported.message.startswith("orders/3 offset 42: value: serde json[Order] cannot read")
+    assert reported.message.count("orders") == 1
 
 
 @each_kind

@@ -86,11 +86,11 @@ def _arm(item: Any) -> None:
             return
         _await_c_code(item, AGAIN_SECONDS)
         _print_stacks(item)
-        told = f"{item.nodeid} took longer than {item.limit_seconds:g} s"
+        reported = f"{item.nodeid} took longer than {item.limit_seconds:g} s"
         if not os.environ.get("PYTEST_CURRENT_TEST", "").endswith("(call)"):
-            pytest.fail(told)
+            pytest.fail(reported)
         _kill_processes()
-        raise TimeLimitReached(told)
+        raise TimeLimitReached(reported)
 
     signal.signal(signal.SIGALRM, strike)
     signal.setitimer(signal.ITIMER_REAL, item.limit_seconds, AGAIN_SECONDS)

@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--engines", type=_some(ENGINES), default=list(ENGINES), help=", ".join(ENGINES))
     options = parser.parse_args(arguments)
     report = Report("peers", machine())
-    told = Told(report)
-    report.tell = told.next
+    reported = Told(report)
+    report.tell = reported.next
     records = 200_000 if options.quick else 4_000_000
     try:
         # On the disk of the working folder: the place for temporary files may be memory.
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ):
             for part in options.parts:
                 PARTS[part](bench)
-                told.rows()
+                reported.rows()
     finally:
         if options.json:
             print(report.as_json())

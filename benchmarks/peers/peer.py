@@ -24,7 +24,7 @@ class Run(Protocol):
         ...
 
     def events(self) -> list[dict[str, Any]]:
-        """What its processes told so far, by time: `{"event": ..., "ms": epoch, "pid": ..., ...}`.
+        """What its processes reported so far, by time: `{"event": ..., "ms": epoch, "pid": ..., ...}`.
 
         `state` (`state`: RUNNING, ...), `restore_start` and `restore_end` (`partition`, `records`) where the
         engine tells them, and about once a second `processed` (`records` of this process so far).

@@ -2,7 +2,7 @@
 
 Measured is the time from the start until new output has come in every partition, so all state is there: the
 median of several starts of each kind, in turns. Much of it may be the start of a JVM, so the difference of
-the two is told as well; where starts differ by more than a restore takes, there is none to tell. Quix, which
+the two is reported as well; where starts differ by more than a restore takes, there is none. Quix, which
 takes minutes, is started once each way.
 """
 

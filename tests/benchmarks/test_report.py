@@ -90,10 +90,10 @@ def test_without_options_a_table_of_the_full_run_is_printed(capsys: pytest.Captu
 
 
 def test_the_machine_is_described_without_its_name_its_user_or_a_path() -> None:
-    told = json.dumps(machine())
-    assert platform.node() not in told
-    assert getpass.getuser() not in told
-    assert os.sep not in told.replace("\\/", "")
+    reported = json.dumps(machine())
+    assert platform.node() not in reported
+    assert getpass.getuser() not in reported
+    assert os.sep not in reported.replace("\\/", "")
     assert describe(FACTS) == "Linux, 2 cores (Some CPU), 23.5 GiB, Python 3.11.7"
 
 

@@ -184,10 +184,10 @@ def test_describe_prints_text_and_a_picture(run: Run) -> None:
 
 def test_lag_counts_what_each_task_has_before_it(run: Run, tmp_path: Path) -> None:
     ran_once(run, tmp_path)
-    told = run("lag", "wordcount", "--json").json
-    assert told["lag"] == 1
+    shown = run("lag", "wordcount", "--json").json
+    assert shown["lag"] == 1
     assert (
-        sorted(task["topic"] for task in told["tasks"])
+        sorted(task["topic"] for task in shown["tasks"])
         == ["lines"] * 2 + ["wordcount-by-word-repartition"] * 2
     )
 
@@ -206,8 +206,8 @@ def test_a_stop_is_written_for_the_epoch_in_force(run: Run, tmp_path: Path) -> N
 def test_doctor_reports_what_is_wrong(run: Run, tmp_path: Path) -> None:
     assert all(check["ok"] for check in run("doctor", "--json").json["checks"])
     (tmp_path / "tidegate.toml").write_text('[spark.conf]\n"spark.speculation" = "true"\n')
-    told = run("doctor", code=1)
-    assert "spark.speculation is on" in told.out
+    shown = run("doctor", code=1)
+    assert "spark.speculation is on" in shown.out
 
 
 def test_doctor_shows_what_the_upkeep_could_not_do(run: Run, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_an_error_is_shown_as_the_server_reports_it() -> None:
 
 
 def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
-    told = iter(
+    reported = iter(
         [
             (404, NOT_FOUND),
             (200, b"retry: 1000\n\n" + event(1) + event(2) + b"id: orders:0=3\nevent: records\n"),
@@ -72,7 +72,7 @@ def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
         ]
     )
     taken: list[Any] = []
-    with serving(lambda _: next(told, (200, b": still here\n\n"))) as (api, asked):
+    with serving(lambda _: next(reported, (200, b": still here\n\n"))) as (api, asked):
         following = RecordStream(api, ["orders", "totals"], taken.append)
         wait_for(lambda: len(asked) >= 4)
         following.stop()

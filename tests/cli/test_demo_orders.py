@@ -56,12 +56,12 @@ def test_without_a_terminal_it_plays_its_story_checks_the_sums_and_ends(tmp_path
     events = [one["event"] for one in lines]
     story = ["serving", "flowing", "paused", "stood", "resumed", "checked", "ending", "ended", "kept"]
     assert [event for event in dict.fromkeys(events) if event in story] == story
-    told = {one["event"]: one for one in lines}
-    assert told["stood"]["orders"] == told["paused"]["first_waiting"] - 1
-    assert told["stood"]["waiting"] > 0
-    assert told["stood"]["others"] > 0
-    ended = told["ended"]
-    assert ended["sent"] == ended["passed"] == ended["outputs"] == told["checked"]["orders"] > 100
+    reported = {one["event"]: one for one in lines}
+    assert reported["stood"]["orders"] == reported["paused"]["first_waiting"] - 1
+    assert reported["stood"]["waiting"] > 0
+    assert reported["stood"]["others"] > 0
+    ended = reported["ended"]
+    assert ended["sent"] == ended["passed"] == ended["outputs"] == reported["checked"]["orders"] > 100
     assert (ended["out_of_turn"], ended["held"], len(ended["customers"])) == (0, 0, 20)
     held = [one["held"] for one in lines if one["event"] == "numbers"]
     assert max(held) > 0
@@ -200,8 +200,8 @@ class OnTerminal:
         while not true(self.text):
             assert time.monotonic() < deadline, self.text
             try:
-                told = os.read(self.screen, 65_536)
+                reported = os.read(self.screen, 65_536)
             except OSError:  # the terminal's other end is closed
-                told = b""
-            assert told, self.text
-            self.text += told.decode(errors="replace")
+                reported = b""
+            assert reported, self.text
+            self.text += reported.decode(errors="replace")

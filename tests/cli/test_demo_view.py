@@ -15,9 +15,9 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e\r\n"
 
 
 def on_screen(now: Snapshot, width: int = 80) -> list[str]:
-    told = StringIO()
-    Console(file=told, force_terminal=True, color_system=None, width=width).print(rendered(now))
-    return told.getvalue().splitlines()
+    reported = StringIO()
+    Console(file=reported, force_terminal=True, color_system=None, width=width).print(rendered(now))
+    return reported.getvalue().splitlines()
 
 
 def lively(**other: object) -> Snapshot:
@@ -84,9 +84,9 @@ def test_names_and_reasons_write_no_control_codes(capfd: pytest.CaptureFixture[s
     view = Screen(json=False)
     view.tell("told", HOSTILE)
     view.command(HOSTILE)
-    told = capfd.readouterr().out
-    assert told.count("\\x1b[2J") == 2
-    assert told.replace("\n", "").isprintable()
+    reported = capfd.readouterr().out
+    assert reported.count("\\x1b[2J") == 2
+    assert reported.replace("\n", "").isprintable()
 
 
 def test_too_many_customers_are_counted_and_those_that_wait_are_shown() -> None:
@@ -107,11 +107,11 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 30), (80, 50)])
 def test_commands_stay_on_the_screen_below_the_numbers(width: int, height: int) -> None:
-    told = StringIO()
+    reported = StringIO()
     now = lively(workers=[4711, 4712], paused=3)
-    console = Console(file=told, force_terminal=True, color_system=None, width=width)
+    console = Console(file=reported, force_terminal=True, color_system=None, width=width)
     console.print(rendered(now, COMMANDS, ConsoleDimensions(width, height)))
-    lines = told.getvalue().splitlines()
+    lines = reported.getvalue().splitlines()
     assert len(lines) <= height
     joined = "".join(one.rstrip() for one in lines)
     assert all(one.replace(" ", "") in joined.replace(" ", "") for one in COMMANDS)
@@ -145,8 +145,8 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
     rate = Rate()
     assert rate.at(0.0, 0) == 0.0
     assert rate.at(1.0, 100) == 100.0
-    told = [rate.at(float(second), 100 + 10 * (second - 1)) for second in range(2, 20)]
-    assert told[-1] == 10.0
+    reported = [rate.at(float(second), 100 + 10 * (second - 1)) for second in range(2, 20)]
+    assert reported[-1] == 10.0
 
 
 def test_rows_and_keys_meet_in_customers() -> None:

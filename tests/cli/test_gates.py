@@ -45,8 +45,12 @@ def test_a_key_is_paused_looked_at_and_resumed(run: Run, log: SqliteLog, working
     connection.send(EVENTS, "ada", 1, 2)
     connection.send(EVENTS, "bob", 3)
     run("pause", "gated/door", "bob", "--for", "3600", "--wait", "30")
-    [told] = run("gates", "show", "door", "ada", "--json").json["keys"]
-    assert (told["held"], told["status"]["state"], told["status"]["reason"]) == (True, "PAUSED", "a dispute")
+    [reported] = run("gates", "show", "door", "ada", "--json").json["keys"]
+    assert (reported["held"], reported["status"]["state"], reported["status"]["reason"]) == (
+        True,
+        "PAUSED",
+        "a dispute",
+    )
     while run("gates", "list", "--json").json["gates"][0]["held"] < 2:
         pass
     [gate] = run("gates", "list", "--json").json["gates"]
@@ -79,10 +83,10 @@ def test_a_gate_is_paused_and_resumed_gate_wide(run: Run, working: Working) -> N
 
 def test_a_pause_that_no_gate_applies_is_reported_after_a_while(run: Run, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
-    told = run("pause", "door", "ada", "--wait", "0.2", "--json", code=1).json
-    assert told["error"]["code"] == "not-applied"
-    assert "tidegate status gated" in told["error"]["hint"]
-    assert told["error"]["retryable"] is True
+    shown = run("pause", "door", "ada", "--wait", "0.2", "--json", code=1).json
+    assert shown["error"]["code"] == "not-applied"
+    assert "tidegate status gated" in shown["error"]["hint"]
+    assert shown["error"]["retryable"] is True
 
 
 def test_a_pause_without_waiting_is_written_and_not_yet_applied(run: Run, log: SqliteLog) -> None:
@@ -127,10 +131,10 @@ def test_a_wait_that_is_no_duration_is_refused_at_once(
 ) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     about = ("gated",) if command == "stop" else ("door", "ada")
-    told = run(command, *about, f"--wait={given}", "--json", code=2).json["error"]
-    assert told["code"] == "bad-usage"
-    assert "seconds from 0 to 86400" in told["message"]
-    assert told["hint"] == f"tidegate {command} --help"
+    shown = run(command, *about, f"--wait={given}", "--json", code=2).json["error"]
+    assert shown["code"] == "bad-usage"
+    assert "seconds from 0 to 86400" in shown["message"]
+    assert shown["hint"] == f"tidegate {command} --help"
     ends = log.ends([TopicPartition("gated-door-status", number) for number in range(2)])
     assert set(ends.values()) == {0}
 
@@ -192,8 +196,8 @@ def test_show_ends_at_its_limit(run: Run, log: SqliteLog) -> None:
         for number in range(5):
             driver.gate("door").pause(f"key-{number}")
         driver.run()
-    told = run("gates", "show", "door", "--limit", "3", "--json").json
-    assert ([one["key"] for one in told["keys"]], told["more"]) == (["key-0", "key-1", "key-2"], True)
+    shown = run("gates", "show", "door", "--limit", "3", "--json").json
+    assert ([one["key"] for one in shown["keys"]], shown["more"]) == (["key-0", "key-1", "key-2"], True)
     assert run("gates", "show", "door", "--limit", "5", "--json").json["more"] is False
     assert "raise --limit" in run("gates", "show", "door", "--limit", "3").err
 

@@ -159,12 +159,12 @@ def problems(ran: Any) -> list[str]:
     if ran.exit_code not in (1, 2):
         return [f"exit code {ran.exit_code}"]
     try:
-        told = json.loads(ran.stdout.splitlines()[-1])
+        reported = json.loads(ran.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         return [f"no JSON: {ran.stdout[-200:]!r} {ran.stderr[-200:]!r}"]
-    if "error" not in told:
-        return []  # a check that found differences, told in its own way
-    error = told["error"]
+    if "error" not in reported:
+        return []  # a check that found differences, reported in its own way
+    error = reported["error"]
     found = [f"no {name}: {error}" for name in ("code", "message", "hint") if not error.get(name)]
     return found if len(ran.stdout) < 6000 else [*found, "a message without end"]
 

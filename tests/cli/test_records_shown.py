@@ -81,9 +81,9 @@ def test_held_events_are_shown_with_their_values(run: Run, driver: Driver) -> No
     driver.send(ORDERS, "ada", Order(1), headers=[("source", b"web")])
     driver.send(ORDERS, "ada", Order(2, "x" * 300))
     driver.run()
-    told = run("gates", "held", "door", "ada", "--json").json["events"]
-    assert [one["value"] for one in told] == [{"id": 1, "note": ""}, {"id": 2, "note": "x" * 300}]
-    assert told[0]["headers"] == [["source", "web"]]
+    shown = run("gates", "held", "door", "ada", "--json").json["events"]
+    assert [one["value"] for one in shown] == [{"id": 1, "note": ""}, {"id": 2, "note": "x" * 300}]
+    assert shown[0]["headers"] == [["source", "web"]]
     short = run("gates", "held", "door", "ada").out
     assert '{"id":1,"note":""}' in short
     assert "x" * 300 not in short
@@ -96,8 +96,8 @@ def test_held_values_are_read_as_the_gate_declares_them(run: Run, driver: Driver
     driver.gate("slot").pause(7)
     driver.send(NUMBERS, 7, 5, 2**60)
     driver.run()
-    told = run("gates", "held", "slot", "7", "--json").json["events"]
-    assert [one["value"] for one in told] == [5, 2**60]
+    shown = run("gates", "held", "slot", "7", "--json").json["events"]
+    assert [one["value"] for one in shown] == [5, 2**60]
     assert f"{2**60}" in run("gates", "held", "slot", "7").out
     [first, _] = run("gates", "held", "slot", "7", "--type", "bytes", "--json").json["events"]
     assert list(first["value"]) == ["base64"]
@@ -112,6 +112,6 @@ def test_a_held_value_that_is_not_what_the_gate_declares_is_shown_as_it_looks(
     assert PLAIN[int].encode(7).hex() == "8000000000000007"
     run("topics", "send", "numbers", "--input", "json", stdin=f'{{"key":{key},"value":"seven"}}\n')
     driver.run()
-    [told] = run("gates", "held", "slot", "7", "--json").json["events"]
-    assert told["value"] == "seven"
+    [reported] = run("gates", "held", "slot", "7", "--json").json["events"]
+    assert reported["value"] == "seven"
     assert "seven" in run("gates", "held", "slot", "7").out

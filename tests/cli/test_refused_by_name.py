@@ -26,14 +26,14 @@ def test_doctor_warns_of_a_limit_on_address_space(run: Run, tmp_path: Path) -> N
 def test_a_port_that_is_taken_is_reported_before_anything_else(run: Run) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        told = run("serve", "--port", str(port), "--log", "sqlite:///log.db", code=1)
-    assert "[cannot-listen]" in told.err
-    assert f"127.0.0.1:{port}" in told.err
+        shown = run("serve", "--port", str(port), "--log", "sqlite:///log.db", code=1)
+    assert "[cannot-listen]" in shown.err
+    assert f"127.0.0.1:{port}" in shown.err
     assert not Path("log.db").exists()
 
 
 def test_a_package_without_its_example_cannot_show_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # A package that was built without its example is not installed here.
     monkeypatch.setattr(tidegate, "__file__", str(Path("nowhere/src/tidegate/__init__.py").absolute()))
-    told = run("demo", "--folder", "here", code=1)
-    assert "[no-example]" in told.err
+    shown = run("demo", "--folder", "here", code=1)
+    assert "[no-example]" in shown.err

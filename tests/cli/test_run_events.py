@@ -39,8 +39,8 @@ def events(now: Now) -> RunEvents:
 
 
 def numbers(slot: int = 0, **more: Any) -> Numbers:
-    told = {"records": 9, "per_second": 3.0, "lag": 0, "skipped": 0, "running": 1, "restoring": 0, **more}
-    return Numbers(1, slot, 0, **told)
+    reported = {"records": 9, "per_second": 3.0, "lag": 0, "skipped": 0, "running": 1, "restoring": 0, **more}
+    return Numbers(1, slot, 0, **reported)
 
 
 def texts(events: RunEvents, view: SlotOverview) -> list[str]:

@@ -47,8 +47,8 @@ def test_tokens_are_made_listed_and_removed(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_served_is_refused(run: Run, arguments: tuple[str, ...], code: str) -> None:
-    told = run("serve", "--port", "0", *arguments, "--json", code=1).json["error"]
-    assert told["code"] == code
+    shown = run("serve", "--port", "0", *arguments, "--json", code=1).json["error"]
+    assert shown["code"] == code
 
 
 @pytest.mark.slow

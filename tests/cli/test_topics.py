@@ -36,8 +36,8 @@ def test_a_topic_is_created_described_and_listed(run: Run) -> None:
         ["orders", "events", "4", "0"],
         ["totals", "table", "2", "0"],
     ]
-    told = run("topics", "describe", "totals").out
-    assert all(word in told for word in ("totals", "table", described["id"], "compact", "history cut   "))
+    shown = run("topics", "describe", "totals").out
+    assert all(word in shown for word in ("totals", "table", described["id"], "compact", "history cut   "))
 
 
 def test_creating_twice_finds_the_topic_unless_it_is_declared_differently(run: Run) -> None:

@@ -86,7 +86,7 @@ def test_foreign_variables_are_left_alone_and_near_ones_are_not(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "reported"),
     [
         ("partitons = 4", "unknown-setting", "partitons"),
         ("folder = '/'", "unknown-setting", "folder"),
@@ -110,17 +110,17 @@ def test_foreign_variables_are_left_alone_and_near_ones_are_not(tmp_path: Path) 
     ],
 )
 def test_a_mistake_in_the_file_is_reported_with_the_file(
-    tmp_path: Path, text: str | bytes, code: str, told: str
+    tmp_path: Path, text: str | bytes, code: str, reported: str
 ) -> None:
     file = write(tmp_path, text)
     error = refused(tmp_path)
     assert error.code == code
     assert str(file) in error.message
-    assert told in error.message
+    assert reported in error.message
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "reported"),
     [
         ({"TIDEGATE_PARTITIONS": "many"}, "TIDEGATE_PARTITIONS"),
         ({"TIDEGATE_LOG": ""}, "TIDEGATE_LOG"),
@@ -130,10 +130,10 @@ def test_a_mistake_in_the_file_is_reported_with_the_file(
     ],
 )
 def test_a_mistake_in_the_environment_is_reported_with_the_variable(
-    tmp_path: Path, environ: dict[str, str], told: str
+    tmp_path: Path, environ: dict[str, str], reported: str
 ) -> None:
     error = refused(tmp_path, environ)
-    assert (error.code, error.message.startswith(told)) == ("bad-setting", True)
+    assert (error.code, error.message.startswith(reported)) == ("bad-setting", True)
 
 
 def test_a_mistake_in_the_arguments_is_reported_too(tmp_path: Path) -> None:

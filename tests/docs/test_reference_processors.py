@@ -40,6 +40,6 @@ def test_both_clocks_are_on_the_page(clock: str) -> None:
 
 def test_every_method_and_field_of_a_record_is_on_the_page_of_operators() -> None:
     record: type[Any] = Record
-    told = sections(page("operators"), 3)["Stream.map_records"]
+    reported = sections(page("operators"), 3)["Stream.map_records"]
     wanted = {*record.__struct_fields__, "with_key", "with_value", "header"}
-    assert {name for name in wanted if f"`{name}" not in told} == set()
+    assert {name for name in wanted if f"`{name}" not in reported} == set()

@@ -53,11 +53,11 @@ def test_an_order_that_cannot_be_read_is_put_aside_and_the_others_count() -> Non
         assert d.rows(TOTALS) == {"ada": Totals(2, 1200)}
         (letter,) = d.dead_letters()
         assert (letter.key, letter.value) == (b"ada", b'{"id": "two"}')
-        told = dict(letter.headers)
-        assert told["tidegate.error.code"] == b"undecodable"
-        assert told["tidegate.error.position"] == b"orders/2/1"
-        assert told["tidegate.error.internal-position"] == b"orders-orders-gate-admitted/2/1"
-        assert (told["tidegate.origin"] or b"").startswith(b"orders/2/1 ")
+        reported = dict(letter.headers)
+        assert reported["tidegate.error.code"] == b"undecodable"
+        assert reported["tidegate.error.position"] == b"orders/2/1"
+        assert reported["tidegate.error.internal-position"] == b"orders-orders-gate-admitted/2/1"
+        assert (reported["tidegate.origin"] or b"").startswith(b"orders/2/1 ")
 
 
 def test_a_dead_letter_is_written_once_over_a_crash() -> None:

@@ -55,8 +55,8 @@ def test_a_trigger_ends_the_pause_that_it_names(driver: Driver, gate: GateView) 
     gate.trigger("ada", epoch, actor="billing", reason="paid")
     driver.run()
     assert passed(driver) == [1, 2]
-    told = gate.audit()[-1]
-    assert (told.state, told.cause, told.actor, told.reason, told.held) == (
+    reported = gate.audit()[-1]
+    assert (reported.state, reported.cause, reported.actor, reported.reason, reported.held) == (
         "ACTIVE",
         "trigger",
         "billing",
@@ -223,7 +223,7 @@ def test_a_pause_ends_by_itself(driver: Driver, gate: GateView) -> None:
     status = gate.status("ada")
     assert status is not None
     assert (status.state, status.cause) == ("ACTIVE", "expiry")
-    assert [told.cause for told in gate.audit()] == ["status", "expiry"]
+    assert [reported.cause for reported in gate.audit()] == ["status", "expiry"]
 
 
 def test_a_pause_ends_by_itself_also_where_nothing_waits_and_over_a_restart(
@@ -374,7 +374,10 @@ def test_a_foreign_service_can_read_and_write_the_topics_by_their_names() -> Non
         driver.log.append(trigger, to_batch([Row(b"ada", b'{"epoch":%d}' % epoch, 6)]))
         driver.run()
         assert passed(driver) == [1, 2]
-        assert [(told.state, told.actor) for told in gate.audit()] == [("PAUSED", "crm"), ("ACTIVE", "")]
+        assert [(reported.state, reported.actor) for reported in gate.audit()] == [
+            ("PAUSED", "crm"),
+            ("ACTIVE", ""),
+        ]
         assert "processed-events" in driver.log.names()
 
 

@@ -64,11 +64,11 @@ def test_a_status_in_another_partition_than_its_key_s_is_a_dead_letter(
     driver.run()
     assert driver.by_key(PASSED) == {"ada": [1]}
     [letter] = driver.dead_letters()
-    told = dict(letter.headers)
+    reported = dict(letter.headers)
     assert (letter.key, letter.value) == (b"ada", value)
-    assert told[CODE] == b"wrong-partition"
-    assert f"belongs to partition {HOME}" in (told[MESSAGE] or b"").decode()
-    assert told[POSITION] == b"gated-door-status/%d/0" % AWAY
+    assert reported[CODE] == b"wrong-partition"
+    assert f"belongs to partition {HOME}" in (reported[MESSAGE] or b"").decode()
+    assert reported[POSITION] == b"gated-door-status/%d/0" % AWAY
     assert gate.audit() == []
     assert list(gate._gate.states()) == []
     driver.move()

@@ -47,7 +47,7 @@ class Wished:
 
 @dataclass
 class Model:
-    """What a gate should do, told by the wishes alone."""
+    """What a gate should do, computed from the requested statuses alone."""
 
     own: dict[str, Wished] = field(default_factory=dict)
     gate_wide: dict[int, Wished] = field(default_factory=dict)

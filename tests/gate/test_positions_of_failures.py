@@ -71,9 +71,9 @@ def test_a_dead_letter_from_behind_an_internal_topic_has_both_places(made: Calla
         d.run()
         d.send(IN, "ada", 13)
         d.run()
-        told = letter(d)[1]
-        assert told["tidegate.error.position"] == "in/0/1"
-        assert told["tidegate.error.internal-position"].startswith("errors-")
+        reported = letter(d)[1]
+        assert reported["tidegate.error.position"] == "in/0/1"
+        assert reported["tidegate.error.internal-position"].startswith("errors-")
         assert d.values(OUT) == [1]
 
 
@@ -86,6 +86,6 @@ def test_a_record_of_a_source_topic_keeps_its_place_whatever_headers_it_has() ->
             d.run()
         with Driver(app, log=log, partitions=1) as second:
             second.run()
-            told = letter(second, "second")[1]
-    assert told["tidegate.error.position"] == "out/0/0"
-    assert "tidegate.error.internal-position" not in told
+            reported = letter(second, "second")[1]
+    assert reported["tidegate.error.position"] == "out/0/0"
+    assert "tidegate.error.internal-position" not in reported

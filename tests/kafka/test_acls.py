@@ -1,4 +1,4 @@
-"""The ACLs of docs/kafka.md are enough to run an app, and what is missing is told by name."""
+"""The ACLs of docs/kafka.md are enough to run an app, and what is missing is refused by name."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ def test_offsets_are_right_when_threads_and_processes_interleave(open_own: OpenL
         return sent, first + count - 1
 
     with ThreadPoolExecutor(8) as threads:
-        told = list(threads.map(send, range(1, 161)))
+        reported = list(threads.map(send, range(1, 161)))
     found = {record.offset: record.value for record in connections[0].read(numbers)}
-    assert [found.get(sent.offset) for sent, _ in told] == [value for _, value in told]
+    assert [found.get(sent.offset) for sent, _ in reported] == [value for _, value in reported]
     assert sorted(found.values()) == sorted(
         [0, *(10 * number + index for number in range(1, 161) for index in range(1 + number % 4))]
     )

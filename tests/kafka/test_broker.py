@@ -80,6 +80,6 @@ def test_brokers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_does_not_start_reports_why(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"(?s)could not format.*default.replication.factor") as told:
+    with pytest.raises(LogError, match=r"(?s)could not format.*default.replication.factor") as caught:
         KafkaCluster(tmp_path, config={"default.replication.factor": "many"})
-    assert told.value.code == "broker-down"
+    assert caught.value.code == "broker-down"

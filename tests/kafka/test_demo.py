@@ -56,14 +56,14 @@ def test_what_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
     without = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environ = without | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tools)}
 
-    def told() -> str:
+    def run_demo() -> str:
         ran = subprocess.run(DEMO, env=environ, capture_output=True, text=True, timeout=60, check=False)
         assert ran.returncode == 1
         return ran.stderr
 
-    assert "[no-java]" in told()
+    assert "[no-java]" in run_demo()
     (tools / "java").symlink_to(str(shutil.which("java")))
-    error = told()
+    error = run_demo()
     assert "fetching the broker with Maven, this once" in error
     assert "[no-maven]" in error
     assert "apt-get install maven" in error
@@ -84,11 +84,11 @@ def test_orders_and_a_gate_on_a_broker_of_its_own(scratch: Path) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran
-    told = {one["event"]: one for one in map(json.loads, ran.stdout.splitlines())}
-    assert re.fullmatch(r"kafka://127\.0\.0\.1:\d+", told["starting"]["log"])
-    assert told["stood"]["waiting"] > 0
-    assert told["checked"]["orders"] == told["ended"]["passed"] > 100
-    assert "kept" not in told
+    events = {one["event"]: one for one in map(json.loads, ran.stdout.splitlines())}
+    assert re.fullmatch(r"kafka://127\.0\.0\.1:\d+", events["starting"]["log"])
+    assert events["stood"]["waiting"] > 0
+    assert events["checked"]["orders"] == events["ended"]["passed"] > 100
+    assert "kept" not in events
 
 
 def brokers_in(folder: Path) -> list[int]:

@@ -1,5 +1,5 @@
-"""Where an app stands on Kafka is told by its positions alone, whatever becomes of topics, groups and others'
-transactions."""
+"""Where an app continues on Kafka depends on its positions alone, whatever becomes of topics, groups and
+others' transactions."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_a_group_shows_where_the_app_stands_and_the_app_does_not_need_it(
 
 def offsets_of(admin: AdminClient, group: str) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
-    told = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
-    for place in told.topic_partitions:
+    reported = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+    for place in reported.topic_partitions:
         found.setdefault(place.topic, {})[place.partition] = place.offset
     return found
 

@@ -19,11 +19,11 @@ from tidegate.testing.broker import KafkaCluster
 
 def test_any_other_error_of_librdkafka_has_a_code_too() -> None:
     producer = Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "t", "log_level": 0})
-    with pytest.raises(LogError) as told, translated_errors("a transaction cannot be begun"):
+    with pytest.raises(LogError) as caught, translated_errors("a transaction cannot be begun"):
         producer.begin_transaction()  # before it was initialised
-    assert told.value.code == "kafka-error"
-    assert isinstance(told.value.__cause__, KafkaException)
-    assert told.value.message.startswith("a transaction cannot be begun: ")
+    assert caught.value.code == "kafka-error"
+    assert isinstance(caught.value.__cause__, KafkaException)
+    assert caught.value.message.startswith("a transaction cannot be begun: ")
 
 
 @pytest.mark.slow
@@ -31,9 +31,9 @@ def test_topics_that_nobody_could_write_to_are_noticed_beforehand(kafka: KafkaCl
     """One broker, and two copies asked for before a record is taken."""
     settings = {"topics": {"min.insync.replicas": "2"}}
     log = KafkaLog(kafka.bootstrap, settings)
-    with closing(log), pytest.raises(LogError, match="1 copies, and 2") as told:
+    with closing(log), pytest.raises(LogError, match="1 copies, and 2") as caught:
         log.checkup().copies()
-    assert told.value.code == "too-few-copies"
+    assert caught.value.code == "too-few-copies"
 
 
 @pytest.mark.slow
@@ -43,6 +43,6 @@ def test_a_source_whose_broker_replaces_event_times_is_refused(kafka: KafkaClust
     app = App(f"{prefix}app")
     app.stream(Topic(topic, str)).count("counted").to(TableTopic(f"{prefix}counts", int))
     log = KafkaLog(kafka.bootstrap)
-    with closing(log), pytest.raises(LogError, match=topic) as told:
+    with closing(log), pytest.raises(LogError, match=topic) as caught:
         prepare(app.build(), log, SystemClock(), partitions=1)
-    assert told.value.code == "replaces-times"
+    assert caught.value.code == "replaces-times"

@@ -17,15 +17,15 @@ def test_the_group_tool_shows_the_lag(kafka: KafkaCluster) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "tool-group"})
     consumer.commit(offsets=[TopicPartition("tool-topic", 0, 2)], asynchronous=False)
     consumer.close()
-    told = run_tool(
+    reported = run_tool(
         CONSUMER_GROUPS, "--bootstrap-server", kafka.bootstrap, "--describe", "--group", "tool-group"
     )
-    heads, row = (line.split() for line in told.splitlines() if line.split())
+    heads, row = (line.split() for line in reported.splitlines() if line.split())
     found = dict(zip(heads, row, strict=False))
     assert (found["CURRENT-OFFSET"], found["LOG-END-OFFSET"], found["LAG"]) == ("2", "5", "3")
 
 
 def test_a_tool_that_fails_reports_why(kafka: KafkaCluster) -> None:
-    with pytest.raises(LogError, match="nonsense") as told:
+    with pytest.raises(LogError, match="nonsense") as caught:
         run_tool(CONSUMER_GROUPS, "--bootstrap-server", kafka.bootstrap, "--nonsense")
-    assert told.value.code == "tool-failed"
+    assert caught.value.code == "tool-failed"

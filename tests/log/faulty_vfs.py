@@ -1,4 +1,4 @@
-"""A disk that fails when told to, and that remembers what was written to it.
+"""A disk that fails on request, and that remembers what was written to it.
 
 It stands between SQLite and the real file system as an APSW VFS. WAL works through it: APSW hands the
 shared memory to the base VFS, and shared memory is no part of what a power cut leaves, since recovery

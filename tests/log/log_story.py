@@ -151,7 +151,7 @@ def _sums(totals: dict[str, Totals]) -> dict[str, tuple[int, int]]:
 
 
 def _at_work(log: Log, expected: int) -> tuple[int, str]:
-    """Steps 2 and 3, in threads. The follower's commits, and how the zombie was told."""
+    """Steps 2 and 3, in threads. The follower's commits, and how the zombie was refused."""
     given_up = threading.Event()
     with ThreadPoolExecutor(WRITERS + 3) as pool:
         try:
@@ -257,8 +257,8 @@ def _write_totals(writer: Writer, fetched: Fetched, changed: dict[str, Totals]) 
     position = Position(
         sources={ORDERS.name: {number: fetched.next}}, changelogs={TOTALS.name: writer.flush([table])[table]}
     )
-    told = position_row(TaskId(APP, 1, 0, number), position, FIRST_TIME)
-    writer.append(TopicPartition(positions_topic(APP).name, 0), to_batch([told]))
+    reported = position_row(TaskId(APP, 1, 0, number), position, FIRST_TIME)
+    writer.append(TopicPartition(positions_topic(APP).name, 0), to_batch([reported]))
 
 
 def _check(log: Log, expected: dict[str, tuple[int, int]], orders: int) -> dict[str, Totals]:

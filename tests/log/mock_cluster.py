@@ -1,4 +1,4 @@
-"""librdkafka's own mock brokers, which answer as they are told: for faults that a real broker shows seldom.
+"""librdkafka's own mock brokers, which answer as a test sets them: for faults that real brokers show seldom.
 
 confluent_kafka does not offer them, so the library that it brings is called directly. They know neither the
 settings of topics nor descriptions of them: `Described` stands in for that.

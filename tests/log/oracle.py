@@ -128,12 +128,12 @@ class OracleWriter:
     spent: bool = False
     aims: dict[TopicPartition, str] = field(default_factory=dict)
     appended: list[tuple[TopicPartition, list[Row]]] = field(default_factory=list)
-    told: dict[TopicPartition, int] = field(default_factory=dict)
+    flushed: dict[TopicPartition, int] = field(default_factory=dict)
 
     def forget(self) -> None:
         self.aims = {}
         self.appended = []
-        self.told = {}
+        self.flushed = {}
 
     def pending(self, partition: TopicPartition) -> int:
         """How many records of the open transaction go to a partition."""
@@ -179,11 +179,11 @@ class Oracle:
         return self._missed(writer, targets)
 
     def flush(self, writer: OracleWriter, targets: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """What is told: where each partition will stand."""
+        """The next offset of each partition, as flush returns it."""
         for target in targets:
             writer.aims.setdefault(target, self.topics[target.topic].uid)
-            writer.told[target] = self.partition(target).next
-        return {target: writer.told[target] + writer.pending(target) for target in targets}
+            writer.flushed[target] = self.partition(target).next
+        return {target: writer.flushed[target] + writer.pending(target) for target in targets}
 
     def refusal(self, writer: OracleWriter) -> str | None:
         """The code with which a commit must fail now; None if it must succeed."""
@@ -197,8 +197,8 @@ class Oracle:
         uids = {target: topic.uid for target in targets if (topic := self.topics.get(target.topic))}
         if any(uids.get(target) != uid for target, uid in writer.aims.items() if target in targets):
             return "no-such-topic"
-        stands = {target: self.partition(target).next for target in targets if target in writer.told}
-        if any(writer.told[target] != stand for target, stand in stands.items()):
+        stands = {target: self.partition(target).next for target in targets if target in writer.flushed}
+        if any(writer.flushed[target] != stand for target, stand in stands.items()):
             return "offsets-moved"
         return None
 

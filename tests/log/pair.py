@@ -137,8 +137,8 @@ class Pair:
         return opened
 
     def append_plainly(self, handle: int, target: TopicPartition, rows: list[Row]) -> None:
-        told = self.logs[handle].append(target, to_batch(rows))
-        assert told == self.oracle.partition(target).append(rows)
+        reported = self.logs[handle].append(target, to_batch(rows))
+        assert reported == self.oracle.partition(target).append(rows)
 
     def append(self, writer: OpenWriter, target: TopicPartition, rows: list[Row]) -> None:
         known = writer.known
@@ -157,13 +157,13 @@ class Pair:
 
     def flush(self, writer: OpenWriter, targets: set[TopicPartition]) -> None:
         expected = self.oracle.flush_refusal(writer.known, targets)
-        told: dict[TopicPartition, Offset] = {}
-        code = outcome(lambda: told.update(writer.real.flush(targets)))
+        reported: dict[TopicPartition, Offset] = {}
+        code = outcome(lambda: reported.update(writer.real.flush(targets)))
         if code != expected:
             assert self._aimed_at_the_old(writer, code, targets), (code, expected)
             self.abort(writer)
         elif code is None:
-            assert told == self.oracle.flush(writer.known, targets)
+            assert reported == self.oracle.flush(writer.known, targets)
 
     def commit(self, writer: OpenWriter, crashing: int = 0) -> None:
         """Commit; `crashing` is the step at which a crash may come in: all of it shows from step 8 on."""
@@ -247,7 +247,7 @@ class Pair:
         reader.real.close()
 
     def poll(self, reader: OpenReader) -> None:
-        """A reader goes on to the end: each record once, in order, or it is told that it cannot."""
+        """A reader goes on to the end: each record once, in order, or it gets an error."""
         uids = {name: self.oracle.topics[name].uid for name in reader.uids if name in self.oracle.topics}
         if uids != reader.uids:
             self._must_refuse(reader, {"no-such-topic", "offset-out-of-range"})

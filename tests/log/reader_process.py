@@ -22,7 +22,7 @@ from tidegate.types import Offset, TopicPartition
 
 
 def main(path: Path, output: Path, journal: Path) -> int:
-    """Follow the log until told to stop."""
+    """Follow the log until it is stopped."""
     stop = obey_parent()
     positions = _positions(output)
     write = appender(output)
@@ -68,7 +68,7 @@ def checksum(row: ReadRow) -> int:
 
 
 def transaction_of(row: ReadRow) -> str:
-    """Which transaction wrote it: told by a header in the table, whose values may be null, else the key."""
+    """Which transaction wrote it: named by a header in the table, whose values may be null, else the key."""
     found = row.headers[0][1] if row.headers else row.key
     assert found is not None
     return found.decode()

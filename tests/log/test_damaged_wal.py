@@ -207,9 +207,9 @@ def test_a_wal_is_not_checked_while_another_process_has_the_log_open(
     wal[HEADER_BYTES + 100] ^= 1
     (tmp_path / WAL).write_bytes(wal)
     check_wal(tmp_path / WAL, lambda: False)
-    with pytest.raises(LogError) as told:
+    with pytest.raises(LogError) as caught:
         check_wal(tmp_path / WAL, lambda: True)
-    assert told.value.code == "corrupt"
+    assert caught.value.code == "corrupt"
 
 
 def test_the_checksum_is_the_one_of_sqlite_word_by_word() -> None:

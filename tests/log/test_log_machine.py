@@ -190,13 +190,15 @@ class LogMachine(RuleBasedStateMachine):
         """Another one gets the lock between encoding and the short transaction."""
         writer = self._writer(writer_id, at)
         self._take(writer, taken)
-        told = [target for target in sorted(writer.known.told) if target in self.pair.oracle.partitions()]
+        reported = [
+            target for target in sorted(writer.known.flushed) if target in self.pair.oracle.partitions()
+        ]
 
         def meanwhile() -> None:
             if fence:
                 self.pair.open_writer(self._handle(at), writer_id)
             else:
-                target = told[where % len(told)] if told else self._target(where)
+                target = reported[where % len(reported)] if reported else self._target(where)
                 self.pair.append_plainly(self._handle(at), target, self._rows(target, other))
 
         with at_step("log.commit.3", 1, meanwhile):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 class InFile:
-    """The embedded log in one file, compacted only when it is told to."""
+    """The embedded log in one file, compacted only on request."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

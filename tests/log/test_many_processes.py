@@ -2,7 +2,7 @@
 
 A transaction puts records into several partitions of several topics; who acknowledged what is in the
 writers' journals, who saw what in the readers' lines, and what is there at the end in the log. The checks
-compare the three: I1, I2, I3, I5 and I8, order per writer, and that offsets told by flush came true.
+compare the three: I1, I2, I3, I5 and I8, order per writer, and the offsets that flush returned.
 """
 
 from __future__ import annotations

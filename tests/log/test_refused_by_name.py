@@ -38,9 +38,9 @@ def test_a_batch_of_other_columns_is_no_batch_of_records() -> None:
     with closing(SqliteLog()) as log:
         log.create(TopicSpec("t", 1))
         other = pa.RecordBatch.from_pydict({"key": [b"k"], "value": [b"v"]})
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as caught:
             log.append(AT, other)
-        assert told.value.code == "bad-batch"
+        assert caught.value.code == "bad-batch"
         assert log.ends([AT]) == {AT: 0}
 
 
@@ -50,9 +50,9 @@ def test_an_old_sqlite_is_refused_before_the_file_is_touched(
     """Versions before 3.51.3 can lose what several writers wrote."""
     # The version of a library that is not installed.
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
-    with pytest.raises(LogError, match=r"3\.51\.2") as told:
+    with pytest.raises(LogError, match=r"3\.51\.2") as caught:
         SqliteLog(file)
-    assert told.value.code == "old-sqlite"
+    assert caught.value.code == "old-sqlite"
     assert not file.exists()
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.3")
     SqliteLog(file).close()
@@ -64,9 +64,9 @@ def test_a_log_that_another_process_keeps_locked_is_busy_and_works_again_later(f
     other = apsw.Connection(str(file))
     with closing(other), closing(SqliteLog(file, upkeep=False, busy_seconds=0.05)) as log:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LogError) as told:
+        with pytest.raises(LogError) as caught:
             log.append(AT, to_batch([Row(b"k", b"v", 0)]))
-        assert (told.value.code, told.value.retryable) == ("log-busy", True)
+        assert (caught.value.code, caught.value.retryable) == ("log-busy", True)
         other.execute("ROLLBACK")
         log.append(AT, to_batch([Row(b"k", b"v", 0)]))
         assert log.ends([AT]) == {AT: 1}
@@ -75,11 +75,14 @@ def test_a_log_that_another_process_keeps_locked_is_busy_and_works_again_later(f
 def test_any_other_error_of_sqlite_has_a_code_too() -> None:
     with (
         closing(apsw.Connection(":memory:")) as connection,
-        pytest.raises(LogError) as told,
+        pytest.raises(LogError) as caught,
         translated_errors(),
     ):
         connection.execute("SELECT ?", ())
-    assert (told.value.code, isinstance(told.value.__cause__, apsw.BindingsError)) == ("sqlite-error", True)
+    assert (caught.value.code, isinstance(caught.value.__cause__, apsw.BindingsError)) == (
+        "sqlite-error",
+        True,
+    )
 
 
 def test_a_log_is_not_used_by_a_child_that_was_forked(file: Path) -> None:
@@ -117,9 +120,9 @@ def test_a_compaction_waits_for_another_round_of_upkeep_and_not_for_ever(
         log.create(TopicSpec("t", 1, {"cleanup.policy": "compact"}))
         log.append(AT, to_batch([Row(b"k", b"1", 0), Row(b"k", b"2", 0)]))
         assert other.take()
-        with pytest.raises(LogError) as told:
+        with pytest.raises(LogError) as caught:
             log.compact("t")
-        assert (told.value.code, told.value.retryable) == ("upkeep-elsewhere", True)
+        assert (caught.value.code, caught.value.retryable) == ("upkeep-elsewhere", True)
         other.release()
         log.compact("t")
 
@@ -130,12 +133,12 @@ def test_an_end_that_an_open_transaction_hides_is_not_reached() -> None:
     opened = log.writer("sleeper")
     opened.append(AT, to_batch([Row(b"k", b"open", 0)]))
     log.append(AT, to_batch([Row(b"k", b"committed", 0)]))
-    with pytest.raises(LogError, match="offset 0, not up to 2") as told:
+    with pytest.raises(LogError, match="offset 0, not up to 2") as caught:
         list(read_to_end(log, {AT: Offset(0)}, patience=0))
-    assert (told.value.code, told.value.retryable) == ("end-not-reached", True)
-    with pytest.raises(LogError, match="not up to 2") as told:
+    assert (caught.value.code, caught.value.retryable) == ("end-not-reached", True)
+    with pytest.raises(LogError, match="not up to 2") as caught:
         list(read_between(log, AT, 0, 2, patience=0))
-    assert told.value.code == "end-not-reached"
+    assert caught.value.code == "end-not-reached"
     opened.abort()
     assert [batch.num_rows for batch in read_between(log, AT, 0, 2)] == [1]
 
@@ -145,7 +148,7 @@ def test_one_call_sends_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.
     with connect(f"sqlite:///{tmp_path}/log.db") as log:
         topic = Topic("t", bytes)
         log.send(topic, "k", bytes(300), bytes(300))
-        with pytest.raises(TidegateError) as told:
+        with pytest.raises(TidegateError) as caught:
             log.send(topic, "k", bytes(400), bytes(400), bytes(400))
-        assert told.value.code == "too-much-at-once"
+        assert caught.value.code == "too-much-at-once"
         assert sum(len(record.value) for record in log.read(topic)) == 600

@@ -129,8 +129,8 @@ def test_a_damaged_topic_is_reported_and_the_others_have_their_turn(
                 log.upkeep()
         places = [TopicPartition("b", 1), TopicPartition("c", 0), TopicPartition("d", 0)]
         assert [log.describe(one.topic).starts[one.partition] for one in places] == [1, 1, 1]
-        told = [(one.what, one.code) for one in log.upkeep_report().troubles]
-    assert told == [("topic 'a'", "corrupt"), ("topic 'b', partition 0", "corrupt")]
+        reported = [(one.what, one.code) for one in log.upkeep_report().troubles]
+    assert reported == [("topic 'a'", "corrupt"), ("topic 'b', partition 0", "corrupt")]
     assert [record.getMessage().split(":")[1] for record in caplog.records] == [
         " topic 'a'",
         " topic 'b', partition 0",

@@ -70,7 +70,7 @@ def plan_of(transaction_id: str) -> Transaction:
 
 
 def row_of(plan: Transaction, target: TopicPartition, index: int, claim: int | None, now: int) -> Row:
-    """Record `index` of a transaction in a partition. In a changelog it claims the offset that flush told."""
+    """Record `index` of a transaction in a partition. In a changelog it claims the offset of the flush."""
     mark = f"{plan.id} {index} {'-' if claim is None else claim}"
     padding = random.Random(f"{mark} {target}").randbytes(plan.size)
     return Row(plan.id.encode(), mark.encode() + b"\n" + padding, now)

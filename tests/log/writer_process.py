@@ -1,7 +1,7 @@
 """A writer that may be killed at any moment: python -m tests.log.writer_process LOG ID RUN JOURNAL.
 
 The journal says what this process knows: `open`, then `ack <number>` behind each commit that returned and
-`fenced <number>` for the transaction that failed so. It leaves with 0 when told to stop, with FENCED when
+`fenced <number>` for the transaction that failed so. It leaves with 0 when it is stopped, with FENCED when
 fenced; anything else is a bug.
 """
 
@@ -32,7 +32,7 @@ from tidegate.log.sqlite.writer import SqliteWriter
 
 
 def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
-    """Transactions until told to stop, or fenced."""
+    """Transactions until it is stopped, or fenced."""
     upkeep.ROUND_SECONDS = 1.0  # so that several rounds fall into a test
     journal = appender(journal_path)
     stop = obey_parent()
@@ -43,7 +43,7 @@ def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
                 return 0
             plan = plan_of(f"{writer_id}.{run}.{number}")
             try:
-                told = _append(writer, plan)
+                reported = _append(writer, plan)
                 if plan.aborts:
                     writer.abort()
                     continue
@@ -54,12 +54,12 @@ def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
                 _insist(writer, writer_id, run, number)
                 return FENCED
             journal(f"ack {number}\n")
-            assert log.ends([changelog_of(writer_id)])[changelog_of(writer_id)] >= told
+            assert log.ends([changelog_of(writer_id)])[changelog_of(writer_id)] >= reported
     raise AssertionError("unreachable")
 
 
 def _append(writer: SqliteWriter, plan: Transaction) -> int:
-    """Append everything. What flush told: where the own changelog will stand."""
+    """Append everything. Returns what flush returned: the next offset of its own changelog."""
     own, now = changelog_of(plan.id.split(".")[0]), time.time_ns() // 1_000_000
     base = writer.flush([own])[own]
     for target, count in plan.counts.items():
@@ -68,9 +68,9 @@ def _append(writer: SqliteWriter, plan: Transaction) -> int:
             writer.append(target, to_batch([row_of(plan, target, index, claim, now)]))
     for target, key, value in plan.rows:
         writer.append(target, to_batch([Row(key, value, now, [("tx", plan.id.encode())])]))
-    told = writer.flush([own])[own]
-    assert told == base + plan.counts[own]
-    return told
+    reported = writer.flush([own])[own]
+    assert reported == base + plan.counts[own]
+    return reported
 
 
 def _insist(writer: SqliteWriter, writer_id: str, run: int, fenced: int) -> None:

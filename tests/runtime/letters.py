@@ -22,5 +22,5 @@ def letter(d: Driver, app: str = "errors") -> tuple[ReadRow, dict[str, str]]:
     reader = d.log.reader({partition: Offset(0)})
     (record,) = [row for fetched in reader.poll(0) for row in rows_of(fetched.batch)]
     reader.close()
-    told = {name: (value or b"").decode() for name, value in record.headers}
-    return record, told
+    reported = {name: (value or b"").decode() for name, value in record.headers}
+    return record, reported

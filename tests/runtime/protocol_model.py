@@ -160,18 +160,18 @@ def next_states(state: State, world: World, rules: Rules) -> Iterator[Step]:
 def _driver_steps(state: State, world: World, rules: Rules, number: int, driver: Driver) -> Iterator[Step]:
     if driver.todo:
         do, on = driver.todo[0], driver._replace(todo=driver.todo[1:], started=True)
-        told = f"driver {number}: {do}"
+        reported = f"driver {number}: {do}"
         if do in {"claim", "plan"} and state.driver_holder != number:
-            yield Step(f"{told}: fenced", _put(state, number, _over()))
+            yield Step(f"{reported}: fenced", _put(state, number, _over()))
         elif do == "plan":
-            yield from _plan(state, world, number, on, told)
+            yield from _plan(state, world, number, on, reported)
         else:
-            yield Step(told, _simple_step(state, world, rules, number, on, do), usual=driver.started)
+            yield Step(reported, _simple_step(state, world, rules, number, on, do), usual=driver.started)
     if driver.todo in {(), ("plan",)} and state.control.stop < driver.epoch:
         for slot in range(world.slots) if driver.todo else state.control.plan.slots:
             if not any(job[:3] == (driver.epoch, slot, driver.attempts[slot]) for job in state.jobs):
-                told = f"driver {number}: starts slot {slot} again"
-                yield Step(told, _start(state, rules, number, driver, slot))
+                reported = f"driver {number}: starts slot {slot} again"
+                yield Step(reported, _start(state, rules, number, driver, slot))
 
 
 def _simple_step(state: State, world: World, rules: Rules, number: int, on: Driver, do: str) -> State:
@@ -194,11 +194,13 @@ def _simple_step(state: State, world: World, rules: Rules, number: int, on: Driv
     return _put(state, number, on)
 
 
-def _plan(state: State, world: World, number: int, on: Driver, told: str) -> Iterator[Step]:
+def _plan(state: State, world: World, number: int, on: Driver, reported: str) -> Iterator[Step]:
     """Over the slots that landed, if any; patience may end before all have. Any slot may get any task."""
     for slot_of in product(on.landed, repeat=len(world.units)):
         control = state.control._replace(plan=Plan(on.epoch, on.landed, slot_of))
-        yield Step(f"{told} {slot_of}", _put(state._replace(control=control), number, on._replace(landed=())))
+        yield Step(
+            f"{reported} {slot_of}", _put(state._replace(control=control), number, on._replace(landed=()))
+        )
 
 
 def _driver_faults(state: State, world: World, rules: Rules, number: int, driver: Driver) -> Iterator[Step]:
@@ -221,8 +223,8 @@ def _driver_faults(state: State, world: World, rules: Rules, number: int, driver
         spent = state._replace(purse=purse._replace(restarts=purse.restarts - 1))
         for job in state.jobs:
             if job[:3] == (driver.epoch, job.slot, driver.attempts[job.slot]):
-                told = f"{name}: starts slot {job.slot} again, which runs"
-                yield Step(told, _start(spent, rules, number, driver, job.slot), usual=False)
+                reported = f"{name}: starts slot {job.slot} again, which runs"
+                yield Step(reported, _start(spent, rules, number, driver, job.slot), usual=False)
 
 
 def _fence_one(state: State, number: int, on: Driver) -> State:
@@ -278,28 +280,28 @@ def _job_steps(state: State, world: World, rules: Rules, job: Job) -> Iterator[S
         yield from _work(state, world, rules, job, name)
         return
     do, rest = job.todo[0], job.todo[1:]
-    told, on = f"{name}: {do}", job._replace(todo=rest)
+    reported, on = f"{name}: {do}", job._replace(todo=rest)
     if do == "open":
         held = _held(state, job.epoch, job.slot)
         opened = held._replace(holder=job.attempt, void=max(held.void, job.attempt - 1))
-        yield Step(told, _turn(_hold(state, opened), job, on))
+        yield Step(reported, _turn(_hold(state, opened), job, on))
     elif do == "read positions":
-        yield Step(told, _turn(state, job, on._replace(at=tuple(map(len, state.committed)))))
+        yield Step(reported, _turn(state, job, on._replace(at=tuple(map(len, state.committed)))))
     elif _superseded(control, job) or (do == "read control" and control.stop >= job.epoch):
-        yield Step(f"{told}: ends", _turn(state, job, None))
+        yield Step(f"{reported}: ends", _turn(state, job, None))
     elif do == "look":
-        yield Step(told, _turn(state, job, on))
+        yield Step(reported, _turn(state, job, on))
     elif control.plan.epoch == job.epoch:
         mine = tuple(task for task, slot in enumerate(control.plan.slot_of) if slot == job.slot)
         there = job.slot in control.plan.slots
         yield Step(
-            f"{told}: {mine}", _turn(_land(state, job), job, on._replace(tasks=mine) if there else None)
+            f"{reported}: {mine}", _turn(_land(state, job), job, on._replace(tasks=mine) if there else None)
         )
     elif not rules.slots_wait_for_the_plan:
         mine = tuple(range(job.slot, len(world.units), world.slots))
-        yield Step(f"{told}: {mine}", _turn(_land(state, job), job, on._replace(tasks=mine)))
+        yield Step(f"{reported}: {mine}", _turn(_land(state, job), job, on._replace(tasks=mine)))
     elif not job.landed:
-        yield Step(f"{told}: lands", _turn(_land(state, job), job, job._replace(landed=True)))
+        yield Step(f"{reported}: lands", _turn(_land(state, job), job, job._replace(landed=True)))
 
 
 def _work(state: State, world: World, rules: Rules, job: Job, name: str) -> Iterator[Step]:

@@ -121,9 +121,9 @@ def test_a_left_join_passes_a_record_without_key_on_and_an_inner_join_names_it()
     inner.stream(EVENTS).join(inner.table(ROWS), pair).to(JOINED)
     with Driver(inner) as d:
         d.send(EVENTS, None, "a")
-        with pytest.raises(TidegateError) as told:
+        with pytest.raises(TidegateError) as caught:
             d.run()
-        assert told.value.code == "null-key"
+        assert caught.value.code == "null-key"
 
 
 def group(value: str) -> str | None:

@@ -98,11 +98,11 @@ def _broken(state: State, world: World, steps: list[Step]) -> Iterator[str]:
 
 
 def _story(state: State, came: dict[State, tuple[State, str] | None]) -> list[str]:
-    told = []
+    reported = []
     while (before := came[state]) is not None:
         state, step = before
-        told.append(step)
-    return told[::-1]
+        reported.append(step)
+    return reported[::-1]
 
 
 def without(step: str) -> Rules:
@@ -217,8 +217,8 @@ def test_the_story_of_a_broken_promise_can_be_played_again() -> None:
     rules, world, _ = BUGS["the last plan is read before the driver's writer is opened"]
     story = search(world, rules, until="I2").broken["I2"]
     state = first_state(world, rules)
-    for told in story:
-        state = next(step.state for step in next_states(state, world, rules) if step.story == told)
+    for reported in story:
+        state = next(step.state for step in next_states(state, world, rules) if step.story == reported)
     assert any(before == after for units in state.committed for before, after in pairwise(units))
     assert story.index("driver 1: read the plan") < story.index("driver 0: plan (0,)")
 

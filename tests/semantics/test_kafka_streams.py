@@ -97,9 +97,9 @@ def test_a_null_in_a_topic_of_events_stops_by_name_or_meets_the_policy(
             for row in (Row(b"a", b"x", 10), Row(key, value, 20), Row(b"a", b"y", 30)):
                 d.log.append(TopicPartition("in", 0), to_batch([row]))
             if stops:
-                with pytest.raises(TidegateError) as told:
+                with pytest.raises(TidegateError) as caught:
                     d.run()
-                assert told.value.code == code
+                assert caught.value.code == code
             else:
                 d.run()
                 assert d.store("made").contents == {"a": 2}

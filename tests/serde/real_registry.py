@@ -38,8 +38,8 @@ def java_21() -> str | None:
     homes = [Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else []
     found = [str(home / "bin" / "java") for home in [*homes, *sorted(JVMS.glob("*"))]]
     for java in filter(shutil.which, ["java", *found]):
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-        number = re.search(r'version "(\d+)', told)
+        reported = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        number = re.search(r'version "(\d+)', reported)
         if number and int(number[1]) >= 21:
             return java
     return None

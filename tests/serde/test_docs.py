@@ -16,7 +16,7 @@ def test_the_page_names_every_error_of_the_registry_and_no_other() -> None:
     )
     raised = set(re.findall(r'RegistryError\(\s*"([a-z-]+)"', source))
     raised |= {"not-registered", "unknown-schema", "no-magic-byte", "incompatible-schema"}
-    told = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", PAGE.partition("## Errors")[2]))
-    assert raised <= told
+    reported = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", PAGE.partition("## Errors")[2]))
+    assert raised <= reported
     known = raised | {"missing-extra", "wrong-type", "dead-letter"}
-    assert told <= known
+    assert reported <= known

@@ -265,8 +265,8 @@ def test_settings_that_cannot_be_used_are_reported_without_their_secrets(
     use_registry(settings)
     error = failure(made().encode, ORDER)
     assert error.code in {"bad-registry", "registry-unreachable"}
-    told = "".join((str(error), repr(error), repr(error.__cause__), repr(error.as_dict())))
-    assert CANARY not in told
+    reported = "".join((str(error), repr(error), repr(error.__cause__), repr(error.as_dict())))
+    assert CANARY not in reported
 
 
 def test_the_registry_of_the_client_itself_needs_no_server(nothing_bound: Path) -> None:

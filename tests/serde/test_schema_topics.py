@@ -81,8 +81,8 @@ def test_an_undecodable_record_becomes_a_dead_letter(
         raw(d, "orders", b"2", BAD[code])
         d.send(shop.orders, "3", Order(3, 20, "ada"))
         d.run()
-        record, told = letter(d)
-        assert (record.key, record.value, told["tidegate.error.code"]) == (b"2", BAD[code], code)
+        record, reported = letter(d)
+        assert (record.key, record.value, reported["tidegate.error.code"]) == (b"2", BAD[code], code)
         assert d.rows(shop.totals) == {"ada": Totals(2, 30)}
 
 

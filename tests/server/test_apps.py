@@ -19,7 +19,7 @@ from tidegate.server.metrics import Family, as_text
 from tidegate.testing import Driver
 
 
-def told(slot: int, epoch: int, at: int, held: int, oldest: int | None) -> Numbers:
+def numbers_of(slot: int, epoch: int, at: int, held: int, oldest: int | None) -> Numbers:
     gates = {"door": GateNumbers(2, False, held, 10 * held, oldest, 3, 1, 4, 5)}
     return Numbers(epoch, slot, at, 100, 12.5, 7, 1, 2, 1, gates=gates, null_values=9)
 
@@ -35,10 +35,12 @@ def samples(text: str) -> dict[str, float]:
 def test_numbers_of_gates_and_slots(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
     now = SystemClock().now()
-    publish_status(log, "gated", told(0, 1, now, 1_000, None), now)  # of a term that is over
-    publish_status(log, "gated", told(0, 2, now, 30, now - 60_000), now)
-    publish_status(log, "gated", told(1, 2, now, 12, now - 1_000), now)
-    publish_status(log, "gated", told(2, 2, now - 60_000, 500, None), now - 60_000)  # silent for a minute
+    publish_status(log, "gated", numbers_of(0, 1, now, 1_000, None), now)  # of an epoch that is over
+    publish_status(log, "gated", numbers_of(0, 2, now, 30, now - 60_000), now)
+    publish_status(log, "gated", numbers_of(1, 2, now, 12, now - 1_000), now)
+    publish_status(
+        log, "gated", numbers_of(2, 2, now - 60_000, 500, None), now - 60_000
+    )  # silent for a minute
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = samples(answer.text)
@@ -66,7 +68,7 @@ def test_the_text_is_what_prometheus_reads() -> None:
 
 def test_every_line_of_metrics_is_well_formed(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
-    publish_status(log, "gated", told(0, 1, SystemClock().now(), 1, None), 1)
+    publish_status(log, "gated", numbers_of(0, 1, SystemClock().now(), 1, None), 1)
     comment = re.compile(r"# (HELP|TYPE) [a-z_]+ .+")
     sample = re.compile(r'[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[0-9.e+-]+')
     for line in client.get("/metrics").text.splitlines():
@@ -88,7 +90,7 @@ def test_tasks_show_their_positions(client: Client, log: SqliteLog, connection: 
         driver.run()
     now = SystemClock().now()
     publish_status(log, "gated", Landing(1, 0, 1, "here", 7, "m"), now)
-    publish_status(log, "gated", told(0, 1, now, 0, None), now)
+    publish_status(log, "gated", numbers_of(0, 1, now, 0, None), now)
     connection.send(EVENTS, "ada", 2, 3)
     [app] = got(client, "/tasks")["apps"]
     assert app["lag"] == 2

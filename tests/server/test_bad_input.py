@@ -51,10 +51,10 @@ def undisturbed(client: Client) -> Iterator[None]:
 
 
 def problem(answer: Any) -> tuple[int, str]:
-    told = answer.json()["error"]
-    assert told.keys() == {"code", "message", "hint", "retryable", "id"}
+    reported = answer.json()["error"]
+    assert reported.keys() == {"code", "message", "hint", "retryable", "id"}
     assert "Traceback" not in answer.text
-    return answer.status_code, told["code"]
+    return answer.status_code, reported["code"]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,6 @@ def test_what_is_hardly_http_is_refused(client: Client, raw: bytes, status: int,
             wire.sendall(raw[at : at + (16 << 10)])
         answer = HTTPResponse(wire)
         answer.begin()
-        told = answer.read().decode()
+        reported = answer.read().decode()
     assert answer.status == status
-    assert told == code if code == NOT_HTTP else json.loads(told)["error"]["code"] == code
+    assert reported == code if code == NOT_HTTP else json.loads(reported)["error"]["code"] == code

@@ -66,12 +66,12 @@ def test_the_story_of_a_key_that_is_paused_and_resumed(client: Client, connectio
     connection.send(EVENTS, "ada", 504, 505)
     wait_for(lambda: len(out(connection, "ada")) == 505)
     assert out(connection, "ada") == list(range(1, 506))
-    told = got(client, "/gates/door/keys/ada")
-    assert [(one["state"], one["actor"], one["reason"]) for one in told["history"]] == [
+    answer = got(client, "/gates/door/keys/ada")
+    assert [(one["state"], one["actor"], one["reason"]) for one in answer["history"]] == [
         ("PAUSED", "eve", "a case"),
         ("ACTIVE", "", "settled"),
     ]
-    assert (told["held"], told["waiting"]) == (False, 0)
+    assert (answer["held"], answer["waiting"]) == (False, 0)
 
 
 @pytest.mark.usefixtures("working")
@@ -129,10 +129,10 @@ def test_keys_are_returned_page_by_page(client: Client) -> None:
 def test_any_key_works_in_a_path(client: Client, key: bytes) -> None:
     encoded = quote(key, safe="").replace(".", "%2E")
     posted(client, f"/gates/door/keys/{encoded}/pause", **APPLIED)
-    [told] = got(client, "/gates/door/keys")["keys"]
-    shown = told["key"] if isinstance(told["key"], str) else None
+    [reported] = got(client, "/gates/door/keys")["keys"]
+    shown = reported["key"] if isinstance(reported["key"], str) else None
     assert shown is None or shown.encode() == key
-    assert got(client, told["path"])["status"]["state"] == "PAUSED"
+    assert got(client, reported["path"])["status"]["state"] == "PAUSED"
 
 
 def test_a_key_of_another_type_is_named_by_it(client: Client, log: SqliteLog) -> None:
@@ -143,14 +143,14 @@ def test_a_key_of_another_type_is_named_by_it(client: Client, log: SqliteLog) ->
     prepare(app.build(), log, SystemClock(), partitions=2)
     posted(client, "/gates/turnstile/keys/42/pause", key_type="int")
     for key, kind, code in (("x", "int", "unencodable"), ("42", "str", "other-key-type")):
-        told = posted(client, f"/gates/turnstile/keys/{key}/pause", code=400, key_type=kind)
-        assert told["error"]["code"] == code
+        answer = posted(client, f"/gates/turnstile/keys/{key}/pause", code=400, key_type=kind)
+        assert answer["error"]["code"] == code
     with Driver(app, log=log, partitions=2) as driver:
         driver.send(numbers, 42, 1)
         driver.run()
         assert driver.gate("turnstile").held(42) == 1
-    [told] = got(client, "/gates/turnstile/keys", key_type="int")["keys"]
-    assert told["key"] == 42
+    [answer] = got(client, "/gates/turnstile/keys", key_type="int")["keys"]
+    assert answer["key"] == 42
 
 
 @pytest.mark.usefixtures("working")
@@ -172,14 +172,14 @@ def test_a_gate_wide_pause_holds_all_but_the_keys_that_were_resumed(
 
 def test_the_reserved_gate_wide_key_is_no_key(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
-    told = posted(client, f"/gates/door/keys/{quote(GATE_WIDE, safe='')}/pause", code=400)
-    assert told["error"]["code"] == "bad-key"
+    answer = posted(client, f"/gates/door/keys/{quote(GATE_WIDE, safe='')}/pause", code=400)
+    assert answer["error"]["code"] == "bad-key"
 
 
 def test_a_pause_that_no_gate_applies_is_accepted(client: Client, log: SqliteLog) -> None:
     prepare(gated().build(), log, SystemClock(), partitions=2)
-    told = posted(client, "/gates/door/keys/ada/pause", code=202, wait="applied", seconds="0.3")
-    assert (told["applied"], told["epoch"]) == (False, 0)
+    answer = posted(client, "/gates/door/keys/ada/pause", code=202, wait="applied", seconds="0.3")
+    assert (answer["applied"], answer["epoch"]) == (False, 0)
     assert posted(client, "/gates/door/keys/ada/pause")["epoch"] == 1
     with Driver(gated(), log=log, partitions=2) as driver:
         driver.send(EVENTS, "ada", 1)
@@ -193,14 +193,14 @@ def test_a_requested_status_does_not_count_as_applied_because_an_older_one_was(
     working = Working(log, tmp_path)
     assert posted(client, "/gates/door/keys/ada/pause", **APPLIED)["applied"] is True
     working.close()
-    told = posted(client, "/gates/door/keys/ada/resume", code=202, wait="applied", seconds="0.3")
-    assert (told["applied"], told["epoch"]) == (False, 1)
+    answer = posted(client, "/gates/door/keys/ada/resume", code=202, wait="applied", seconds="0.3")
+    assert (answer["applied"], answer["epoch"]) == (False, 1)
 
 
 @pytest.mark.usefixtures("working")
 def test_a_pause_ends_by_itself(client: Client, connection: Connection) -> None:
-    told = posted(client, "/gates/door/keys/ada/pause", {"expires_in": 0.5}, **APPLIED)
-    assert told["applied"] is True
+    answer = posted(client, "/gates/door/keys/ada/pause", {"expires_in": 0.5}, **APPLIED)
+    assert answer["applied"] is True
     connection.send(EVENTS, "ada", 1)
     wait_for(lambda: out(connection, "ada") == [1])
     last = got(client, "/gates/door/keys/ada")["history"][-1]
@@ -253,8 +253,8 @@ def test_two_servers_and_a_foreign_writer_agree(serve: Serve, log: SqliteLog, co
         thread.join()
     last = posted(one, "/gates/door/keys/ada/pause", **APPLIED)
     assert last["epoch"] == 60
-    told = [got(client, "/gates/door/keys/ada", at_least=last["position"]) for client in (one, other)]
-    assert [one["status"]["epoch"] for one in told] == [60, 60]
+    reported = [got(client, "/gates/door/keys/ada", at_least=last["position"]) for client in (one, other)]
+    assert [one["status"]["epoch"] for one in reported] == [60, 60]
     assert posted(other, "/gates/door/keys/ada/resume", **APPLIED)["epoch"] == 61
     wait_for(lambda: len(out(connection, "ada")) == 300)
     assert out(connection, "ada") == list(range(1, 301))

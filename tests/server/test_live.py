@@ -131,9 +131,11 @@ def test_what_records_hold_cannot_make_events(client: Client, log: SqliteLog) ->
     log.append(TopicPartition("events", 0), to_batch([Row(b"k", b"end", 2)]))
     found = taken(client, "/live?topic=events&from=start", 2)
     assert {one["event"] for one in found} == {"records"}
-    told, end = records(found)
+    reported, end = records(found)
     assert end["value"] == "end"
-    assert (told["key"].encode(), told["value"].encode(), told["headers"][0][0].encode()) == (evil,) * 3
+    assert (reported["key"].encode(), reported["value"].encode(), reported["headers"][0][0].encode()) == (
+        evil,
+    ) * 3
 
 
 def test_bytes_of_another_type_are_shown_as_base64(client: Client, log: SqliteLog) -> None:
@@ -160,9 +162,9 @@ def test_history_that_is_gone_ends_the_stream_with_an_error(
     for number in range(2):
         partition = TopicPartition("events", number)
         log.purge(partition, log.ends([partition])[partition])
-    [told] = taken(client, START, 5, first[0]["id"])
-    assert (told["event"], told["retry"]) == ("failure", "600000")
-    assert json.loads(told["data"])["error"]["code"] == "offset-out-of-range"
+    [reported] = taken(client, START, 5, first[0]["id"])
+    assert (reported["event"], reported["retry"]) == ("failure", "600000")
+    assert json.loads(reported["data"])["error"]["code"] == "offset-out-of-range"
 
 
 def test_there_are_only_so_many_streams(serve: Serve) -> None:

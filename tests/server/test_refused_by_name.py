@@ -74,8 +74,8 @@ def test_a_replica_that_fails_by_a_bug_reports_it_and_its_thread_goes_on(tmp_pat
         following = LiveReplica(log, "t", lambda _: [], 0, tmp_path / "replica", threading.Semaphore(1))
         try:
             wait_for(lambda: following.trouble is not None)
-            with pytest.raises(TidegateError, match="a bug in t") as told, following.snapshot({}, 0.1):
+            with pytest.raises(TidegateError, match="a bug in t") as caught, following.snapshot({}, 0.1):
                 pass
-            assert told.value.code == "replica-failed"
+            assert caught.value.code == "replica-failed"
         finally:
             following.close()

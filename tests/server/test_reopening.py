@@ -34,7 +34,7 @@ def vfs() -> Iterator[FaultyVfs]:
 def faulty(
     vfs: FaultyVfs, config: Config, serve: Serve, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> Client:
-    """A server whose disk fails when told to; the app and its clients have another one."""
+    """A server whose disk fails on request; the app and its clients have another one."""
     prepare(gated().build(), log, SystemClock(), partitions=2)
 
     def opened(*_: Any, **__: Any) -> SqliteLog:
@@ -72,8 +72,8 @@ def test_a_commit_of_unknown_outcome_is_reported_and_the_next_call_is_answered(
 def test_a_commit_of_unknown_outcome_is_not_retryable(faulty: Client, vfs: FaultyVfs) -> None:
     """On no log: whoever appends it again without looking may have it twice."""
     vfs.sync_fails(1)
-    told = faulty.post(PAUSE).json()["error"]
-    assert (told["code"], told["retryable"]) == ("commit-unknown", False)
+    answer = faulty.post(PAUSE).json()["error"]
+    assert (answer["code"], answer["retryable"]) == ("commit-unknown", False)
     assert vfs.heal()
 
 

@@ -153,14 +153,14 @@ def test_the_least_recently_used_replica_is_evicted(log: SqliteLog, tmp_path: Pa
 
 def test_waiting_calls_end_with_the_server_and_new_ones_are_refused(held: Replicas) -> None:
     found = held.replica_of("table", KIND)
-    told: list[object] = []
+    reported: list[object] = []
 
     def wait() -> None:
         try:
             with found.snapshot({0: 99}, 10 * HANG_SECONDS):
                 pass
         except LogError as error:
-            told.append(error.code)
+            reported.append(error.code)
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -168,7 +168,7 @@ def test_waiting_calls_end_with_the_server_and_new_ones_are_refused(held: Replic
     held.end()
     thread.join(HANG_SECONDS)
     assert not thread.is_alive()
-    assert told[0] == "server-ends"
+    assert reported[0] == "server-ends"
     with pytest.raises(LogError, match="server-ends"):
         held.replica_of("other", KIND)
 

@@ -40,8 +40,8 @@ def test_gates_and_stores_are_answered_and_a_pause_is_taken(
         second = Working(log, tmp_path)
         assert restoring.wait(30)
         client = serve()
-        told = got(client, "/gates/door/keys/ada")
-        assert (told["waiting"], told["status"]["state"]) == (3, "PAUSED")
+        answer = got(client, "/gates/door/keys/ada")
+        assert (answer["waiting"], answer["status"]["state"]) == (3, "PAUSED")
         assert [one["value"] for one in got(client, "/gates/door/keys/ada/buffer", type="int")["events"]] == [
             1,
             2,

@@ -297,7 +297,7 @@ def test_no_token_is_ever_shown(
 ) -> None:
     """A canary: whatever is asked, no answer and no line of a log holds it."""
     canary = tokens["operate"]
-    told = []
+    reported = []
     for path in (
         "/gates",
         "/metrics",
@@ -308,11 +308,11 @@ def test_no_token_is_ever_shown(
         "/nothing",
     ):
         answer = guarded.get(path, headers=bearer(canary))
-        told.append(answer.text.replace(f"{canary}x", ""))
-    told.append(guarded.post("/gates/door/pause", headers=bearer(canary), content=b"{").text)
-    told.append(guarded.get("/gates", headers=bearer(f"{canary}y")).text)
+        reported.append(answer.text.replace(f"{canary}x", ""))
+    reported.append(guarded.post("/gates/door/pause", headers=bearer(canary), content=b"{").text)
+    reported.append(guarded.get("/gates", headers=bearer(f"{canary}y")).text)
     out, err = capfd.readouterr()
-    assert not any(canary in text for text in (*told, caplog.text, out, err))
+    assert not any(canary in text for text in (*reported, caplog.text, out, err))
 
 
 def test_a_token_that_is_removed_ends_its_streams_and_its_tickets(
@@ -324,9 +324,9 @@ def test_a_token_that_is_removed_ends_its_streams_and_its_tickets(
         lines = answer.iter_lines()
         assert next(lines) == "retry: 1000"
         remove_token(file, "the-read")
-        told = [line for line in lines if line.startswith("data")]
-    assert len(told) == 1
-    assert "no-token" in told[0]
+        reported = [line for line in lines if line.startswith("data")]
+    assert len(reported) == 1
+    assert "no-token" in reported[0]
     assert guarded.get(f"/live?topic=events&ticket={ticket}").status_code == 401
 
 

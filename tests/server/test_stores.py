@@ -68,8 +68,8 @@ def test_rows_of_windows_are_shown_with_their_times(client: Client, log: SqliteL
     rows = [Row(b"ada", (2**63 + value).to_bytes(8, "big"), moment + value * 1000) for value in (1, 2)]
     log.append(TopicPartition("visits", 0), to_batch(rows))
     wait_for(lambda: len(got(client, "/stores/windows")["rows"]) == 2)
-    told = got(client, "/stores/windows/ada", type="int")["rows"]
-    assert [(row["start"], row["value"]) for row in told] == [(moment + 1000, 1), (moment + 2000, 2)]
+    answer = got(client, "/stores/windows/ada", type="int")["rows"]
+    assert [(row["start"], row["value"]) for row in answer] == [(moment + 1000, 1), (moment + 2000, 2)]
     [last] = got(client, "/stores/last/ada", type="int")["rows"]
     assert (last["timestamp"], last["value"]) == (moment + 2000, 2)
     of_key = got(client, "/stores/windows/ada", limit="1")
@@ -86,7 +86,7 @@ def test_rows_of_windows_are_shown_with_their_times(client: Client, log: SqliteL
 
 @pytest.mark.usefixtures("working")
 def test_an_answer_waits_for_the_requested_position(serve: Serve, connection: Connection) -> None:
-    """What one server has shown, another shows too, if it is told where that was."""
+    """What one server has shown, another shows too, if it gets that position."""
     one, other = serve(), serve()
     for turn in range(1, 30):
         connection.send(EVENTS, "ada", turn)
@@ -108,8 +108,8 @@ def test_a_position_that_is_never_reached_is_reported(
     from tidegate.server.routes import stores as routes
 
     monkeypatch.setattr(routes, "WAIT_SECONDS", 0.3)  # a time-out that the test waits for
-    told = got(client, "/stores/counted", code=503, at_least="gated-counted-changelog:0=999")["error"]
-    assert (told["code"], told["retryable"]) == ("replica-behind", True)
+    answer = got(client, "/stores/counted", code=503, at_least="gated-counted-changelog:0=999")["error"]
+    assert (answer["code"], answer["retryable"]) == ("replica-behind", True)
 
 
 def test_a_store_is_read_while_its_tasks_are_away(

@@ -78,8 +78,8 @@ def test_a_new_token_of_the_same_name_keeps_no_stream_and_no_ticket_of_the_old_o
         assert next(lines) == "retry: 1000"
         remove_token(file, "alice")
         fresh = add_token(file, "alice", Scope.READ)
-        told = [line for line in islice(lines, LINES) if line.startswith("data")]
-    assert ['"no-token"' in line for line in told] == [True]
+        reported = [line for line in islice(lines, LINES) if line.startswith("data")]
+    assert ['"no-token"' in line for line in reported] == [True]
     assert client.get(f"/live?topic=events&ticket={ticket}").status_code == 401
     good = client.post("/tickets", headers=bearer(fresh)).json()["ticket"]
     with client.stream("GET", f"/live?topic=events&ticket={good}") as answer:

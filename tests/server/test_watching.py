@@ -64,12 +64,20 @@ def claim(log: SqliteLog, run: Run) -> Iterator[Claim]:
 
 
 def numbers(slot: int, epoch: int = 1, **more: Any) -> Numbers:
-    told = {"records": 9, "per_second": 3.0, "lag": 53, "skipped": 0, "running": 1, "restoring": 0, **more}
-    return Numbers(epoch, slot, CLOCK.now(), **told)
+    reported = {
+        "records": 9,
+        "per_second": 3.0,
+        "lag": 53,
+        "skipped": 0,
+        "running": 1,
+        "restoring": 0,
+        **more,
+    }
+    return Numbers(epoch, slot, CLOCK.now(), **reported)
 
 
-def publish(log: SqliteLog, *told: Any, ago: float = 0.0) -> None:
-    for one in told:
+def publish(log: SqliteLog, *reported: Any, ago: float = 0.0) -> None:
+    for one in reported:
         publish_status(log, "gated", one, CLOCK.now() - round(ago * 1000))
 
 

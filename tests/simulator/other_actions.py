@@ -55,14 +55,14 @@ def ask(world: World, rng: Random) -> str | None:
     if world.truth.gate is None:
         return None
     partition = rng.randrange(world.options.partitions)
-    told = []
+    reported = []
     for _ in range(rng.choice((1, 2, 4))):
         key, state = rng.choice(keys_in(partition, world.options.partitions)), rng.choice(STATES)
         world.ask(partition, key, state)
-        told.append(f"{key} shall be {state}")
+        reported.append(f"{key} shall be {state}")
     if rng.random() < 0.5:
-        told.append(produce_in(world, partition, rng))
-    return "; ".join(told)
+        reported.append(produce_in(world, partition, rng))
+    return "; ".join(reported)
 
 
 def changelogs(world: World) -> list[str]:
@@ -101,7 +101,7 @@ def long_sleep(world: World, rng: Random) -> str:
 
 class ClockJumps:
     """Moves the clock. All its steps back together stay below half of the tombstones' life: a store's age is
-    told by the clock, and a clock that is wrong by more can hide that tombstones went."""
+    measured by the clock, and a clock that is wrong by more can hide that tombstones went."""
 
     def __init__(self) -> None:
         self._back = DELETE_RETENTION_MS // 2 - 1

@@ -27,10 +27,10 @@ def take_some(slot: SimSlot, most: int, rng: Random) -> str:
 
 def work(world: World, slot: SimSlot, rng: Random) -> str:
     """Perhaps some inputs come; the slot takes some."""
-    told = ""
+    reported = ""
     if rng.random() < 0.7:
-        told = produce_in(world, rng.choice(slot.running()).id.partition, rng) + "; "
-    return told + take_some(slot, 8, rng)
+        reported = produce_in(world, rng.choice(slot.running()).id.partition, rng) + "; "
+    return reported + take_some(slot, 8, rng)
 
 
 def process(world: World, rng: Random) -> str | None:
@@ -145,14 +145,14 @@ def wake(world: World, rng: Random) -> str | None:
     name, deed = str(slot), rng.choice(("commits", "commits", "restores", "persists", "closes", "dies"))
     result = ""
     if deed == "commits":
-        told: list[str] = []
+        reported: list[str] = []
 
         def go_on() -> None:
-            told.append(take_some(slot, 3, rng))
+            reported.append(take_some(slot, 3, rng))
             world.commit(slot, draw_limits(rng))
 
         result = world.attempt(slot, go_on)
-        return f"{name} {''.join(told)}, commits: {result}"
+        return f"{name} {''.join(reported)}, commits: {result}"
     if deed == "restores":
         result = world.attempt(slot, lambda: world.finish(slot))
     elif deed == "persists":

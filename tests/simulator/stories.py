@@ -24,17 +24,17 @@ def voyage(world: World, rng: Random) -> str:
             world.commit(slot, EAGER)
             slot.die()
     world.plan([(tasks, (host + 1) % HOSTS) for tasks, host in home], draw_limits(rng))
-    told = []
+    reported = []
     for slot in world.slots.values():
         world.finish(slot)
-        told += [produce_in(world, task.id.partition, rng) for task in slot.running()]
+        reported += [produce_in(world, task.id.partition, rng) for task in slot.running()]
         take_some(slot, 10, rng)
         world.commit(slot, draw_limits(rng))
         slot.die()
     if rng.random() < 0.8:
-        told.append(long_sleep(world, rng))
+        reported.append(long_sleep(world, rng))
     world.plan(home, draw_limits(rng))
-    return f"a voyage: {'; '.join(told)}; back on {home}"
+    return f"a voyage: {'; '.join(reported)}; back on {home}"
 
 
 def slow_restore(world: World, rng: Random) -> str | None:
@@ -65,11 +65,11 @@ def again_and_again(world: World, rng: Random) -> str:
             world.lose(home)
     groups = draw_groups(len(world.tasks), rng)
     world.plan(groups, EAGER)
-    told = []
+    reported = []
     for number in world.slots:
         for _ in range(rng.randint(1, 4)):
             slot = world.restart(number, EAGER) if world.slots[number].dead else world.slots[number]
             if slot.restoring():
                 fault = Fault(rng.choice(IN_EVERY_TURN), "kill", rng.randint(1, 4))
-                told.append(world.attempt(slot, partial(world.finish, slot), fault))
-    return f"all is lost, new plan {groups}: {', '.join(told)}"
+                reported.append(world.attempt(slot, partial(world.finish, slot), fault))
+    return f"all is lost, new plan {groups}: {', '.join(reported)}"

@@ -211,8 +211,8 @@ def rises_by_one(log: Connection) -> bool:
     return all(values == list(range(1, len(values) + 1)) for values in seen.values())
 
 
-def told(log: Connection, kind: type[S]) -> list[S]:
-    """What slots told of themselves, in order."""
+def published(log: Connection, kind: type[S]) -> list[S]:
+    """What slots published about themselves, in order."""
     partition = TopicPartition("wordcount-status", 0)
     values = [
         value
@@ -225,7 +225,7 @@ def told(log: Connection, kind: type[S]) -> list[S]:
 
 def busy_worker(log: Connection) -> int:
     """The index of a worker that runs a slot: Spark may have put both on one."""
-    return int(told(log, Landing)[-1].host.removeprefix("worker-")) - 1
+    return int(published(log, Landing)[-1].host.removeprefix("worker-")) - 1
 
 
 def is_on_disk(cluster: Cluster, worker: int) -> None:
@@ -244,7 +244,7 @@ def progress(log: Connection) -> int:
 
 
 def ends_right(log: Connection, run: Command, number: signal.Signals, feeder: Feeder) -> None:
-    """All that was sent is counted; told to stop, it ends in order; and every count is there once."""
+    """All that was sent is counted; on a stop it ends in order; and every count is there once."""
     expected = feeder.expected()
     wait_for(lambda: log.rows(COUNTS) == expected)
     assert run.end(number) == 0
@@ -267,10 +267,10 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
         cluster.workers[lost] = cluster.start_worker(lost + 1)
         again = command("--slots", "2").at_work(log)
     ends_right(log, again, signal.SIGTERM, feeder)
-    landings = told(log, Landing)
+    landings = published(log, Landing)
     newest = landings[-1].epoch
     assert any(one.folders for one in landings if one.epoch == newest), "state was found where it lay"
-    restored = {one.slot: one.to_restore for one in told(log, Numbers) if one.epoch == newest}
+    restored = {one.slot: one.to_restore for one in published(log, Numbers) if one.epoch == newest}
     changelog = [TopicPartition("wordcount-counts-changelog", number) for number in range(4)]
     assert sum(restored.values()) < sum(log.log.ends(changelog).values())
 
@@ -280,11 +280,11 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
 ) -> None:
     with Feeder(config) as feeder:
         run = command("--slots", "2").at_work(log)
-        before = len(told(log, Landing))
+        before = len(published(log, Landing))
         victim = cluster.workers[busy_worker(log)]
         stop_outside_of_a_write(victim, feeder)
         try:
-            wait_for(lambda: len(told(log, Landing)) > before)
+            wait_for(lambda: len(published(log, Landing)) > before)
             goes_on(log)
         finally:
             victim.send(signal.SIGCONT)

@@ -386,6 +386,6 @@ def test_unknown_apps_and_stores_are_named(spark: SparkSession, url: str) -> Non
         ("shop", "tools", r"\[no-such-store\] .* no store 'tools'  Do: its stores are: last, totals"),
         ("shop", "last", r"\[no-changelog\] store 'last' of app 'shop'"),
     ]
-    for app, store, told in cases:
-        with pytest.raises(TidegateError, match=told):
+    for app, store, reported in cases:
+        with pytest.raises(TidegateError, match=reported):
             read_store(spark, app, store, log=url)

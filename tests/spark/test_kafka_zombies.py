@@ -101,7 +101,7 @@ def who_stands_still(run: Running, outside: Outside, feeder: Feeder, config: Con
     """What each part did, and what lies behind transactions that are open: asked for by a new client."""
     heard = {slot: f"{time.monotonic() - at:.0f} s ago" for slot, at in run.view.last_report.items()}
     failures = [failure for _, failure in run.view.failures]
-    told = [
+    reported = [
         f"driver {run.state.value}, trouble {run.view.log_trouble}, restarts {run.view.restarts}, {failures}",
         f"slots heard of {heard}",
         f"sent {feeder.sent.total()}, seen outside {outside.counts.total()}",
@@ -110,8 +110,8 @@ def who_stands_still(run: Running, outside: Outside, feeder: Feeder, config: Con
         for name in (name for name in fresh.log.names() if name.startswith(prefix)):
             places = [TopicPartition(name, number) for number in range(fresh.log.describe(name).partitions)]
             committed, written = fresh.log.ends(places), fresh.log.ends(places, committed=False)
-            told.append(f"{name}: {sum(committed.values())} of {sum(written.values())} committed")
-    return "\n".join(told)
+            reported.append(f"{name}: {sum(committed.values())} of {sum(written.values())} committed")
+    return "\n".join(reported)
 
 
 def ends_right(outside: Outside, feeder: Feeder) -> None:  # noqa: F811

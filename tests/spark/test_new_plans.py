@@ -20,8 +20,8 @@ from tests.spark.test_cluster import (
     Feeder,
     ends_right,
     goes_on,
+    published,
     rises_by_one,
-    told,
     wait_for,
 )
 
@@ -91,13 +91,13 @@ def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_
         finally:
             run.close()
         plan = read_control(log.log, "wordcount").plan(ROLE)
-        landings = [landing for landing in told(log, Landing) if landing.epoch == plan.epoch]
+        landings = [landing for landing in published(log, Landing) if landing.epoch == plan.epoch]
         assert {"worker-1", "worker-2"} == {landing.host for landing in landings}
         for slot in plan.slots:
             for task in map(str, slot.tasks):
                 most = max(landing.folders.get(task, 0) for landing in landings)
                 here = next(landing for landing in landings if landing.slot == slot.slot)
                 assert here.folders.get(task, 0) > 0 or most == 0, "each task is where some of its state lies"
-        restored = {one.slot: one.to_restore for one in told(log, Numbers) if one.epoch == plan.epoch}
+        restored = {one.slot: one.to_restore for one in published(log, Numbers) if one.epoch == plan.epoch}
         changelog = [TopicPartition("wordcount-counts-changelog", number) for number in range(4)]
         assert sum(restored.values()) < sum(log.log.ends(changelog).values()) / 2

@@ -47,19 +47,19 @@ def test_a_stage_that_fails_inside_of_spark_is_reported_in_one_line(
     """Its function is done long before Spark computes."""
     log.send(WORDS, "k", "v")
     run = start("late:app", slots=1, until_caught_up=True, patience=Patience(failures=1))
-    with pytest.raises(TidegateError, match=r"stage 'late': .*out of luck") as told:
+    with pytest.raises(TidegateError, match=r"stage 'late': .*out of luck") as caught:
         run.wait(HANG_SECONDS)
-    assert told.value.code == "stage-failed"
-    assert "\n" not in told.value.message
+    assert caught.value.code == "stage-failed"
+    assert "\n" not in caught.value.message
     assert list(log.read(Topic("out", str))) == []
 
 
 def test_a_batch_is_written_without_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/log.db"
     frame = spark.createDataFrame([("k", "v")], "key string, value string")
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         write_topic(frame, WORDS, log=url, checkpoint=str(tmp_path / "checkpoint"))
-    assert told.value.code == "not-streaming"
+    assert caught.value.code == "not-streaming"
     with connect(url) as log:
         assert list(log.read(WORDS)) == []
 

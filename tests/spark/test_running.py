@@ -215,13 +215,13 @@ def test_jobs_are_described_by_app_slot_and_tasks(start: Start, spark: SparkSess
     os.kill(run.view.landings[0].pid, signal.SIGKILL)
     store: Any = spark.sparkContext._jsc
 
-    def told() -> list[tuple[str, str]]:
+    def groups() -> list[tuple[str, str]]:
         jobs = [job for job in jobs_of(store.sc().statusStore()) if job.jobGroup().isDefined()]
         pairs = [(job.jobGroup().get(), job.description().get()) for job in jobs]
         return [pair for pair in pairs if "attempt 2" in pair[1]]
 
-    wait_for(lambda: bool(told()))  # Spark's listeners hear of a job after it has begun
-    group, description = told()[0]
+    wait_for(lambda: bool(groups()))  # Spark's listeners hear of a job after it has begun
+    group, description = groups()[0]
     assert group == "tidegate-wordcount-slot-0"
     assert description.startswith("tidegate wordcount: slot 0, epoch 1, attempt 2, tasks: by-word.g1/")
     run.stop()

@@ -85,7 +85,7 @@ class Listener:
 
 
 class Task:
-    """A stream task: each thing that it is told to do is one source record."""
+    """A stream task: each thing that it does is one source record."""
 
     def __init__(self, slot: Slot, state: StateManager, at: Position, read_at: int) -> None:
         self.id = state.owner.task
@@ -205,7 +205,7 @@ class Slot:
 
 
 class BenchLog(Log, Protocol):
-    """A log that can be told to compact a topic."""
+    """A log that compacts a topic on request."""
 
     def compact(self, topic: str) -> None: ...
 
@@ -299,15 +299,15 @@ class Bench:
         assert end == task.at.changelogs[store.name]
         return self.count(store, start, task.id.partition), self.count(store, end, task.id.partition)
 
-    def told(self, task: Task, store: StoreBuilder[Any]) -> list[tuple[Any, ...]]:
+    def restore_events(self, task: Task, store: StoreBuilder[Any]) -> list[tuple[Any, ...]]:
         """What the listener heard of a store, with offsets as counts of records."""
-        told: list[tuple[Any, ...]] = []
+        found: list[tuple[Any, ...]] = []
         for event, name, partition, *numbers in task.listener.events:
             if name == store.name:
                 places = {"start": 2, "batch": 1}.get(event, 0)
                 counts = [self.count(store, offset, partition) for offset in numbers[:places]]
-                told.append((event, *counts, *numbers[places:]))
-        return told
+                found.append((event, *counts, *numbers[places:]))
+        return found
 
     # --- what a log does by itself, in time -----------------------------------------------------------
 

@@ -21,7 +21,7 @@ COUNTS = stores.key_value("counts", int)
 
 
 def wait(pipe: Connection, where: str) -> None:
-    """Tell where this process stands, and go on when told to."""
+    """Report what this process reached, and wait until the parent lets it go on."""
     pipe.send(where)
     pipe.recv()
 
@@ -65,7 +65,7 @@ def zombie(pipe: Connection, ground: Ground, step: str) -> None:
 
 
 def holder(pipe: Connection, ground: Ground) -> None:
-    """Ten records persisted, ten more in an open write transaction; stopped there, later told to go on."""
+    """Ten records persisted, ten more in an open write transaction; stopped there, later continued."""
     task = ground.bench().start(COUNTS, limits=SELDOM)
     write(task, 0, 10)
     task.state.persist_now()

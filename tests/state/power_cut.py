@@ -13,7 +13,7 @@ class Disk:
     """Watches one folder of the real file system. Its `fsync` remembers what is durable from then on.
 
     The content of a file that was written and not synced may be whole, half or missing after a power cut; a
-    name that was changed and not synced may be there or not. Files are told apart by inode.
+    name that was changed and not synced may be there or not. Files are distinguished by inode.
     """
 
     def __init__(self, folder: Path, images: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_current_store_reads_nothing(bench: Bench) -> None:
     assert again.restore.waiting_for == {}
     assert again.restore.step()
     assert again.rows(COUNTS) == {"ada": 1}
-    assert bench.told(again, COUNTS) == [("start", 1, 1), ("end", 0)]
+    assert bench.restore_events(again, COUNTS) == [("start", 1, 1), ("end", 0)]
 
 
 def test_puts_and_deletes_of_one_key_in_one_batch_keep_their_order(bench: Bench) -> None:
@@ -43,7 +43,7 @@ def test_puts_and_deletes_of_one_key_in_one_batch_keep_their_order(bench: Bench)
         task.commit()
     assert bench.stands(COUNTS) == 7, "all of it shows"
     moved = bench.start(COUNTS, host="b")
-    assert bench.told(moved, COUNTS) == [("start", 0, 7), ("batch", 7, 7), ("end", 7)]
+    assert bench.restore_events(moved, COUNTS) == [("start", 0, 7), ("batch", 7, 7), ("end", 7)]
     assert moved.rows(COUNTS) == {"put again": 2}
 
 

@@ -1,4 +1,4 @@
-"""Restore, steps 5 and 6: in bounded turns, with progress that is kept, and somebody who is told."""
+"""Restore, steps 5 and 6: in bounded turns, with progress that is kept and reported to a listener."""
 
 from __future__ import annotations
 
@@ -77,7 +77,12 @@ class TestTheListener:
         fill(bench.start(COUNTS, host="a"), 4)
         assert bench.stands(COUNTS) == 4, "all of it shows"
         moved = bench.start(COUNTS, host="b", limits=PAGE_BY_PAGE)
-        assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 3, 3), ("batch", 4, 1), ("end", 4)]
+        assert bench.restore_events(moved, COUNTS) == [
+            ("start", 0, 4),
+            ("batch", 3, 3),
+            ("batch", 4, 1),
+            ("end", 4),
+        ]
 
     def test_gets_the_events_of_every_store(self, bench: Bench) -> None:
         task = bench.start(COUNTS, NAMES, host="a")
@@ -86,8 +91,8 @@ class TestTheListener:
         task.commit()
         assert (bench.stands(COUNTS), bench.stands(NAMES)) == (4, 1), "all of it shows"
         moved = bench.start(COUNTS, NAMES, host="b")
-        assert bench.told(moved, COUNTS) == [("start", 0, 4), ("batch", 4, 4), ("end", 4)]
-        assert bench.told(moved, NAMES) == [("start", 0, 1), ("batch", 1, 1), ("end", 1)]
+        assert bench.restore_events(moved, COUNTS) == [("start", 0, 4), ("batch", 4, 4), ("end", 4)]
+        assert bench.restore_events(moved, NAMES) == [("start", 0, 1), ("batch", 1, 1), ("end", 1)]
 
     def test_gets_a_discard_before_the_start(self, bench: Bench) -> None:
         task = bench.start(COUNTS, limits=AT_EVERY_COMMIT)
@@ -106,7 +111,7 @@ class TestTheListener:
         while not moved.listener.restored("counts"):
             assert not moved.restore.step()
         moved.restore.suspend()
-        assert bench.told(moved, COUNTS)[1:] == [("batch", 3, 3), ("suspended", 3)]
+        assert bench.restore_events(moved, COUNTS)[1:] == [("batch", 3, 3), ("suspended", 3)]
         again = bench.start(COUNTS, host="b")
         assert bench.span(again, COUNTS) == (3, 10), "the next one goes on"
         assert again.rows(COUNTS) == bench.fold(COUNTS)

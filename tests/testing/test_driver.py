@@ -174,7 +174,7 @@ def test_crashes_come_in_the_order_in_which_they_were_placed(driver: DriverFacto
     d.crash(at="restore.6", arrival=2)
     d.crash(at="log.commit.7")
     d.run()
-    assert [told.split(",")[0] for told in d.happened] == [
+    assert [reported.split(",")[0] for reported in d.happened] == [
         "crash at commit.6",
         "crash at restore.6",
         "crash at log.commit.7",
@@ -239,8 +239,8 @@ def test_a_store_that_was_discarded_is_reported(driver: DriverFactory) -> None:
     before = len(d.discarded)
     d.move("other")
     d.run()
-    (told,) = d.discarded[before:]
-    assert told.startswith("unlogged, partition 0: it has no changelog")
+    (reported,) = d.discarded[before:]
+    assert reported.startswith("unlogged, partition 0: it has no changelog")
 
 
 def test_a_crash_that_takes_the_host_along_restores_elsewhere(driver: DriverFactory) -> None:

@@ -18,25 +18,25 @@ from tidegate.testing.broker.program import Program
 
 
 def test_the_first_arrival_is_1() -> None:
-    with Driver(gated()) as driver, pytest.raises(ConfigError) as told:
+    with Driver(gated()) as driver, pytest.raises(ConfigError) as caught:
         driver.crash(at="commit.5", arrival=0)
-    assert told.value.code == "bad-arrival"
+    assert caught.value.code == "bad-arrival"
 
 
 @pytest.mark.parametrize(("at", "error"), [("commit.5", "earthquake"), ("commit.5", "commit-unknown")])
 def test_an_error_that_cannot_be_there_is_refused(at: str, error: Any) -> None:
-    with Driver(gated()) as driver, pytest.raises(ConfigError) as told:
+    with Driver(gated()) as driver, pytest.raises(ConfigError) as caught:
         driver.faults(at, error=error)
-    assert told.value.code == "bad-fault"
+    assert caught.value.code == "bad-fault"
 
 
 def test_a_program_that_ends_early_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     code = "import sys; print('{\"event\": 1}'); sys.exit('out of luck')"
     program = Program("teller", [sys.executable, "-c", code], tmp_path)
-    with pytest.raises(LogError, match="ended early:\nout of luck") as told:
+    with pytest.raises(LogError, match="ended early:\nout of luck") as caught:
         program.wait_for(lambda event: event["event"] == 2)
     program.kill()
-    assert (told.value.code, told.value.retryable) == ("program-failed", True)
+    assert (caught.value.code, caught.value.retryable) == ("program-failed", True)
 
 
 def test_jars_that_maven_cannot_fetch_are_reported_with_its_output(
@@ -46,9 +46,9 @@ def test_jars_that_maven_cannot_fetch_are_reported_with_its_output(
     maven.write_text("#!/bin/sh\necho the repository is on holiday; exit 1\n")
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(ConfigError, match="on holiday") as told:
+    with pytest.raises(ConfigError, match="on holiday") as caught:
         jars.fetch(tmp_path / "jars")
-    assert told.value.code == "no-jars"
+    assert caught.value.code == "no-jars"
 
 
 @pytest.mark.slow
@@ -56,6 +56,6 @@ def test_jars_that_maven_cannot_fetch_are_reported_with_its_output(
 def test_java_that_does_not_compile_is_reported_with_the_compilers_output(tmp_path: Path) -> None:
     source = tmp_path / "Wrong.java"
     source.write_text("class Wrong { int one = true; }\n")
-    with pytest.raises(ConfigError, match="boolean cannot be converted to int") as told:
+    with pytest.raises(ConfigError, match="boolean cannot be converted to int") as caught:
         compiled([source])
-    assert told.value.code == "java-source"
+    assert caught.value.code == "java-source"

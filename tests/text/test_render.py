@@ -166,8 +166,8 @@ def test_times_are_shown_in_utc_and_absurd_ones_as_numbers(millis: int, text: st
 
 
 def test_what_is_missing_is_reported_as_missing() -> None:
-    told = line(PARTITION, ReadRow(7, 0, None, None, (("h", None),)), Display()).plain
-    assert re.fullmatch(r"2:7  1970-\S+  -  \(tombstone\)  h=-", told)
+    reported = line(PARTITION, ReadRow(7, 0, None, None, (("h", None),)), Display()).plain
+    assert re.fullmatch(r"2:7  1970-\S+  -  \(tombstone\)  h=-", reported)
 
 
 def test_a_wrong_type_is_reported_with_the_place_and_the_option() -> None:

@@ -46,7 +46,7 @@ def error_classes(source: Iterable[Module]) -> set[str]:
 
 
 def source_codes(source: list[Module]) -> tuple[dict[str, str], list[str]]:
-    """Each code with a place where it is given, and the places where it cannot be told which is."""
+    """Each code with a place where it is given, and the places where the code is not known."""
     classes = error_classes(source)
     codes: dict[str, str] = {}
     unclear: list[str] = []
@@ -125,7 +125,7 @@ def _calls(module: Module) -> Iterator[Call]:
 
 
 def _resolved(given: ast.expr, inside: ast.FunctionDef | None, module: Module) -> list[str] | None:
-    """The codes that an argument can be; none if it is another error's; None if that cannot be told."""
+    """The codes that an argument can be; none if it is another error's; None if that is not known."""
     if isinstance(given, ast.Constant):
         return [str(given.value)]
     if isinstance(given, ast.Attribute) and given.attr == "code":

@@ -1,4 +1,4 @@
-"""A topology told as text, JSON and a picture."""
+"""A topology described as text, JSON and a picture."""
 
 from __future__ import annotations
 

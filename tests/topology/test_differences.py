@@ -55,12 +55,12 @@ def log() -> Iterator[SqliteLog]:
 
 def refused(log: SqliteLog, app: App) -> UpgradeError:
     topics = set(log.names())
-    with pytest.raises(UpgradeError) as told:
+    with pytest.raises(UpgradeError) as caught:
         prepare(app.build(), log, SystemClock(), partitions=2)
-    assert told.value.code == "changed-app"
-    assert "tidegate reset counting" in told.value.hint
+    assert caught.value.code == "changed-app"
+    assert "tidegate reset counting" in caught.value.hint
     assert set(log.names()) == topics, "nothing is created for an app that is refused"
-    return told.value
+    return caught.value
 
 
 def with_more() -> App:

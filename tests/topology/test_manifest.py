@@ -67,9 +67,9 @@ def test_a_repartition_takes_the_count_of_what_it_meets() -> None:
 def test_topics_that_meet_with_different_counts_are_refused() -> None:
     app = App("counting")
     app.stream(IN).join(app.table(ROWS), lambda one, two: one + two).to(Topic("o", int))
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         make_manifest(app.build(), {"in": 2, "rows": 3, "o": 1})
-    assert told.value.code == "not-co-partitioned"
+    assert caught.value.code == "not-co-partitioned"
 
 
 def test_a_repartition_with_a_count_of_its_own_must_fit_what_it_meets() -> None:
@@ -135,6 +135,6 @@ def test_any_change_that_shows_is_refused_by_name(log: SqliteLog, change: str) -
         stream.sum("counts", float).to(TableTopic("floats", float))
     else:
         stream.count("others" if change == "store" else "counts").to(target)
-    with Driver(app, log=log) as d, pytest.raises(UpgradeError) as told:
+    with Driver(app, log=log) as d, pytest.raises(UpgradeError) as caught:
         d.run()
-    assert told.value.code == "changed-app"
+    assert caught.value.code == "changed-app"

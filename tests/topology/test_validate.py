@@ -1,4 +1,4 @@
-"""Every mistake is told with its code, its step and the user's own line."""
+"""Every mistake is reported with its code, its step and the user's own line."""
 
 from __future__ import annotations
 
@@ -194,15 +194,15 @@ def test_a_mistake_is_reported_with_its_code_step_and_line(
     declare: Callable[[App], None], code: str, node: str
 ) -> None:
     app = App("mistakes")
-    with pytest.raises(TopologyError) as told:
+    with pytest.raises(TopologyError) as caught:
         declare(app)
         app.build()
     lines, first = inspect.getsourcelines(declare)
     (line,) = [first + number for number, text in enumerate(lines) if text.rstrip().endswith("# here")]
-    assert (told.value.code, told.value.node) == (code, node)
-    assert told.value.location.endswith(f"test_validate.py:{line}")
-    assert told.value.hint
-    assert str(told.value).startswith(told.value.location)
+    assert (caught.value.code, caught.value.node) == (code, node)
+    assert caught.value.location.endswith(f"test_validate.py:{line}")
+    assert caught.value.hint
+    assert str(caught.value).startswith(caught.value.location)
 
 
 def test_an_app_that_declares_nothing_is_refused() -> None:
@@ -255,6 +255,6 @@ def test_a_line_in_a_package_whose_name_begins_with_tidegate_is_the_users() -> N
     folder = Path(tidegate.__file__).parent
     file = folder.with_name(folder.name + "_orders") / "orders.py"
     code = compile("\n\napp.stream(topic).map(function)", str(file), "exec")
-    with pytest.raises(TopologyError) as told:
+    with pytest.raises(TopologyError) as caught:
         exec(code, {"app": App("lines"), "topic": IN, "function": ANY})  # noqa: S102 - a file of that name
-    assert told.value.location.endswith("orders.py:3")
+    assert caught.value.location.endswith("orders.py:3")

@@ -19,9 +19,9 @@ def test_topics_that_meet_must_have_one_partition_count() -> None:
     app = App("errors")
     two, three = Topic("two", int, partitions=2), TableTopic("three", int, partitions=3)
     app.stream(two).join(app.table(three), lambda one, other: one + other).to(OUT)
-    with Driver(app) as d, pytest.raises(ConfigError, match=r"two.* has 2.*three.* has 3") as told:
+    with Driver(app) as d, pytest.raises(ConfigError, match=r"two.* has 2.*three.* has 3") as caught:
         d.run()
-    assert told.value.code == "not-co-partitioned"
+    assert caught.value.code == "not-co-partitioned"
 
 
 def counting() -> App:
@@ -37,10 +37,10 @@ def test_a_source_with_another_partition_count_than_at_the_first_start_is_refuse
             d.run()
         log.delete("in")
         log.create(TopicSpec("in", 3))
-        with Driver(counting(), log=log, partitions=2) as d, pytest.raises(ConfigError) as told:
+        with Driver(counting(), log=log, partitions=2) as d, pytest.raises(ConfigError) as caught:
             d.run()
-        assert told.value.code == "partitions-changed"
-        assert "had 2" in told.value.message
+        assert caught.value.code == "partitions-changed"
+        assert "had 2" in caught.value.message
 
 
 def test_a_changed_app_on_the_same_log_is_refused_and_the_old_one_goes_on() -> None:
@@ -51,9 +51,9 @@ def test_a_changed_app_on_the_same_log_is_refused_and_the_old_one_goes_on() -> N
         with Driver(counting(), log=log) as d:
             d.send(IN, "ada", 1)
             d.run()
-        with Driver(changed, log=log) as d, pytest.raises(UpgradeError) as told:
+        with Driver(changed, log=log) as d, pytest.raises(UpgradeError) as caught:
             d.run()
-        assert told.value.code == "changed-app"
+        assert caught.value.code == "changed-app"
         with Driver(counting(), log=log) as d:
             d.send(IN, "ada", 1)
             d.run()

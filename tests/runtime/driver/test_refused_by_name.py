@@ -37,9 +37,9 @@ def test_an_epoch_that_the_log_acknowledged_and_lost_is_noticed_at_once(log: Sql
             log.delete(names.control(APP))
             log.create(control_topic(APP))
 
-    with faultpoints.installed(lose), pytest.raises(LogError) as told:
+    with faultpoints.installed(lose), pytest.raises(LogError) as caught:
         take_over(log, APP, 1, ManualClock())
-    assert (told.value.code, told.value.retryable) == ("epoch-not-seen", True)
+    assert (caught.value.code, caught.value.retryable) == ("epoch-not-seen", True)
     take_over(log, APP, 1, ManualClock()).close()
     assert read_control(log, APP).epoch(ROLE) == 1
 
@@ -47,9 +47,9 @@ def test_an_epoch_that_the_log_acknowledged_and_lost_is_noticed_at_once(log: Sql
 def test_what_others_wrote_to_the_control_topic_is_refused(log: SqliteLog) -> None:
     foreign = Row(f"epoch/{ROLE}".encode(), b"seven", 0)
     log.append(TopicPartition(names.control(APP), 0), to_batch([foreign]))
-    with pytest.raises(LogError, match="epoch/") as told:
+    with pytest.raises(LogError, match="epoch/") as caught:
         take_over(log, APP, 1, ManualClock())
-    assert told.value.code == "bad-control"
+    assert caught.value.code == "bad-control"
 
 
 def test_a_node_without_a_topic_has_no_topic_to_read() -> None:
@@ -57,6 +57,6 @@ def test_a_node_without_a_topic_has_no_topic_to_read() -> None:
         context = prepare(gated().build(), log, ManualClock()).context
         node = next(node for node in context.topology.nodes.values() if node.topic is not None)
         assert context.topic_of(node) == node.topic.name if node.topic else ""
-        with pytest.raises(StateError) as told:
+        with pytest.raises(StateError) as caught:
             context.topic_of(replace(node, topic=None))
-        assert told.value.code == "no-topic"
+        assert caught.value.code == "no-topic"

@@ -42,8 +42,8 @@ def test_a_job_that_was_killed_is_reported_by_the_driver_in_the_status_topic(fle
     assert (failure.slot, failure.attempt, failure.code, failure.by_driver) == (1, 1, "slot-lost", True)
     assert "crashed" in failure.message
     _, events = driver.overview.events_after(0)
-    told = [(type(one), one.attempt) for one in events if one.slot == 1 and not isinstance(one, Numbers)]
-    assert told == [(Failure, 1), (Landing, 2), (Ended, 2)]
+    reported = [(type(one), one.attempt) for one in events if one.slot == 1 and not isinstance(one, Numbers)]
+    assert reported == [(Failure, 1), (Landing, 2), (Ended, 2)]
 
 
 @pytest.mark.slow

@@ -97,11 +97,11 @@ def test_every_change_of_an_aggregate_is_sent_once_and_in_order(story: Story) ->
     app.stream(IN).count("made").to(OUT)
 
     def check(d: Driver, sent: list[Sent]) -> None:
-        told: dict[str, list[Any]] = {}
+        reported: dict[str, list[Any]] = {}
         for record in sorted(d.records(OUT), key=lambda record: record.offset):
-            told.setdefault(record.key, []).append(record.value)
+            reported.setdefault(record.key, []).append(record.value)
         expected = {key: list(range(1, len(values) + 1)) for key, values in values_of(sent).items()}
-        assert told == expected
+        assert reported == expected
 
     play(app, [IN], story, check)
 
@@ -177,10 +177,10 @@ def test_a_process_step_keeps_its_store_over_crashes_and_moves(step: Any, story:
             if record.value:
                 expected.setdefault(record.key, []).append(record.value - last.get(record.key, 0))
             last[record.key] = record.value
-        told: dict[str, list[int | None]] = {}
+        reported: dict[str, list[int | None]] = {}
         for made in sorted(d.records(DIFFERENCES), key=lambda record: record.offset):
-            told.setdefault(made.key, []).append(made.value)
-        assert told == expected
+            reported.setdefault(made.key, []).append(made.value)
+        assert reported == expected
         assert d.store("last").contents == {key: value for key, value in last.items() if value}
         assert equal_to_its_changelog(d, "last")
 

@@ -123,14 +123,14 @@ def test_a_record_has_the_position_where_it_was_read() -> None:
 
 
 def test_the_context_has_the_times_and_the_partition() -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     class Step:
         def init(self, ctx: Context[str, int]) -> None:
-            told.append((ctx.stream_time, ctx.now(), ctx.replaying))
+            reported.append((ctx.stream_time, ctx.now(), ctx.replaying))
 
         def process(self, _: Record[str, int], ctx: Context[str, int]) -> None:
-            told.append((ctx.stream_time, ctx.now(), ctx.partition))
+            reported.append((ctx.stream_time, ctx.now(), ctx.partition))
 
         def close(self) -> None: ...
 
@@ -143,7 +143,7 @@ def test_the_context_has_the_times_and_the_partition() -> None:
         d.advance(100)
         d.move()
         d.run()
-    assert told == [
+    assert reported == [
         (-1, START, False),
         (START - 5, START, 0),
         (START - 5, START, 0),
@@ -152,9 +152,9 @@ def test_the_context_has_the_times_and_the_partition() -> None:
 
 
 def test_a_store_that_was_not_declared_is_refused_by_name() -> None:
-    with pytest.raises(StateError, match=r"in/0 offset 0.*'other'") as told:
+    with pytest.raises(StateError, match=r"in/0 offset 0.*'other'") as caught:
         run_once(lambda _, ctx: ctx.store(OTHER), stores=[SEEN])
-    assert told.value.code == "undeclared-store"
+    assert caught.value.code == "undeclared-store"
 
 
 def test_a_store_is_reached_by_its_own_builder_not_by_one_that_looks_alike() -> None:
@@ -194,9 +194,9 @@ def test_forward_to_a_child_that_is_not_there_names_those_that_are() -> None:
     app.stream(IN).process("split", to_two).process("even", tell).to(OUT)
     with Driver(app) as d:
         d.send(IN, "ada", 1)
-        with pytest.raises(UserCodeError, match=r"'odd'.*even") as told:
+        with pytest.raises(UserCodeError, match=r"'odd'.*even") as caught:
             d.run()
-    assert told.value.code == "no-such-child"
+    assert caught.value.code == "no-such-child"
 
 
 @pytest.mark.parametrize("what", [5, None, ("ada", 1)])

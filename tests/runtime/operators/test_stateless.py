@@ -166,8 +166,8 @@ def test_a_stream_over_a_table_topic_has_changes_and_deletions(story: Story) -> 
     app.stream(TABLE).map(lambda value: 1000 if value is None else value).to(OUT)
 
     def check(d: Driver, sent: list[Sent]) -> None:
-        told = [(r.key, 1000 if r.value is None else r.value, r.time) for r in sent]
-        assert by_key(d, OUT) == grouped(told)
+        reported = [(r.key, 1000 if r.value is None else r.value, r.time) for r in sent]
+        assert by_key(d, OUT) == grouped(reported)
 
     play(app, [TABLE], story, check)
 

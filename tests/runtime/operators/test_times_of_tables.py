@@ -163,16 +163,16 @@ def counting(store: Any) -> App:
 
 def test_rows_on_disk_without_times_are_rebuilt_from_the_changelog(tmp_path: Path) -> None:
     """What a version of tidegate left that did not keep times."""
-    clock, told = ManualClock(), Discards()
+    clock, reported = ManualClock(), Discards()
     with closing(SqliteLog(clock=clock)) as log:
         connection = Connection(log, partitions=1, clock=clock)
         for store, at in ((stores.key_value("made", int), 50), ("made", 20)):
             connection.send(IN, "a", 1, timestamp=T + at)
             run = prepare(counting(store).build(), log, clock, partitions=1)
-            [slot] = run.slots(tmp_path, 1, Limits(), told)
+            [slot] = run.slots(tmp_path, 1, Limits(), reported)
             while slot.step() or slot.restoring:
                 slot.commit()
             slot.close()
-        assert len(told.rebuilt) == 1
-        assert "made, partition 0: its rows have the layout of an older version" in told.rebuilt[0]
+        assert len(reported.rebuilt) == 1
+        assert "made, partition 0: its rows have the layout of an older version" in reported.rebuilt[0]
         assert [(record.value, record.timestamp - T) for record in connection.read(OUT)] == [(1, 50), (2, 50)]

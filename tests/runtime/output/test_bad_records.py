@@ -48,8 +48,8 @@ def test_bytes_that_cannot_be_read_meet_the_policy(key: bytes, value: bytes | No
         raw(d, "in", key, value)
         d.send(IN, "ada", 2)
         d.run()
-        record, told = letter(d)
-        assert (record.key, record.value, told["tidegate.error.code"]) == (key, value, code)
+        record, reported = letter(d)
+        assert (record.key, record.value, reported["tidegate.error.code"]) == (key, value, code)
         assert d.values(OUT) == [1, 2]
 
 
@@ -59,9 +59,9 @@ def test_bytes_that_cannot_be_read_stop_with_their_position() -> None:
     with Driver(app) as d:
         d.send(IN, "ada", 1)
         raw(d, "in", b"ada", b"x")
-        with pytest.raises(SerdeError, match="in/0 offset 1") as told:
+        with pytest.raises(SerdeError, match="in/0 offset 1") as caught:
             d.run()
-        assert told.value.position == ("in", 0, 1)
+        assert caught.value.position == ("in", 0, 1)
 
 
 def no_list(value: int) -> Any:
@@ -125,8 +125,8 @@ def test_a_function_with_a_wrong_result_meets_the_policy_and_does_not_loop(mista
     with Driver(app) as d:
         d.send(IN, "ada", 1, -1, 2)
         d.run()
-        record, told = letter(d)
-        assert (record.value, told["tidegate.error.code"]) == (IN.encode_value(-1), code)
+        record, reported = letter(d)
+        assert (record.value, reported["tidegate.error.code"]) == (IN.encode_value(-1), code)
         assert d.values(OUT) == [1, 2]
 
 
@@ -147,8 +147,8 @@ def test_a_record_without_a_key_is_refused_where_a_key_is_needed(what: str, batc
         d.send(IN, "x" if what == "group_by" else None, 7)
         d.send(IN, "ada", 1)
         d.run()
-        record, told = letter(d)
-        assert (record.value, told["tidegate.error.code"]) == (IN.encode_value(7), "null-key")
+        record, reported = letter(d)
+        assert (record.value, reported["tidegate.error.code"]) == (IN.encode_value(7), "null-key")
 
 
 def test_a_null_key_that_stops_names_the_position() -> None:

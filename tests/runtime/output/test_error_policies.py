@@ -86,10 +86,10 @@ def test_stop_names_the_line_and_the_position_and_commits_nothing_of_the_record(
         for _ in range(2):
             with pytest.raises(
                 UserCodeError, match=f"in/0 offset 2: ValueError: three at .*py:{line}"
-            ) as told:
+            ) as caught:
                 d.run()
-            assert (told.value.position, told.value.generation) == (("in", 0, 2), 1)
-            assert isinstance(told.value.__cause__, ValueError)
+            assert (caught.value.position, caught.value.generation) == (("in", 0, 2), 1)
+            assert isinstance(caught.value.__cause__, ValueError)
         assert 3 not in d.values(OUT)
         assert d.values(OUT) in ([], [1, 2])
 
@@ -202,12 +202,12 @@ def test_a_dead_letter_keeps_bytes_headers_position_and_error() -> None:
         (record,) = d.dead_letters()
         assert (record.key, record.value, record.timestamp) == (b"ada", IN.encode_value(3), START - 7)
         assert record.headers[:2] == (("trace", b"\x00\xff"), ("empty", b""))
-        told = dict(record.headers[2:])
-        assert told["tidegate.error.code"] == b"user-code"
-        assert b"three" in (told["tidegate.error.message"] or b"")
-        assert told["tidegate.error.position"] == b"in/0/1"
+        reported = dict(record.headers[2:])
+        assert reported["tidegate.error.code"] == b"user-code"
+        assert b"three" in (reported["tidegate.error.message"] or b"")
+        assert reported["tidegate.error.position"] == b"in/0/1"
         place = f"test_error_policies.py:{refuse_three.__code__.co_firstlineno + 2}"
-        assert told["tidegate.error.place"] == place.encode()
+        assert reported["tidegate.error.place"] == place.encode()
 
 
 def test_dead_letters_of_a_crashed_run_are_there_once() -> None:

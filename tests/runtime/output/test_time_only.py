@@ -50,8 +50,8 @@ def send(d: Driver, *sent: tuple[int, int]) -> None:
         d.send(IN, "ada", value, timestamp=START + at)
 
 
-def told(d: Driver, topic: str = "app-even-repartition") -> list[list[int]]:
-    """The times that time-only records told, by partition."""
+def times_sent(d: Driver, topic: str = "app-even-repartition") -> list[list[int]]:
+    """The times of time-only records, by partition."""
     found: list[list[int]] = []
     for number in range(d.log.describe(topic).partitions):
         partition = TopicPartition(topic, number)
@@ -73,13 +73,13 @@ def test_time_goes_on_behind_a_filter_that_drops_everything() -> None:
     with Driver(reminding()) as d:
         send(d, (2, 0), (3, 100))
         d.run()
-        assert (d.values(OUT), told(d)) == (["2"], [[], []])
+        assert (d.values(OUT), times_sent(d)) == (["2"], [[], []])
         d.advance(SECOND - 1)
         d.run()
-        assert (d.values(OUT), told(d)) == (["2"], [[], []])
+        assert (d.values(OUT), times_sent(d)) == (["2"], [[], []])
         d.advance(1)
         d.run()
-        assert (d.values(OUT), told(d)) == (["2", "ada due 50"], [[100], [100]])
+        assert (d.values(OUT), times_sent(d)) == (["2", "ada due 50"], [[100], [100]])
 
 
 def test_time_is_sent_once_a_second_at_most_and_only_if_it_is_new() -> None:
@@ -89,11 +89,11 @@ def test_time_is_sent_once_a_second_at_most_and_only_if_it_is_new() -> None:
             send(d, (3, 100 * turn))
             d.advance(400)
             d.run()
-        assert told(d) == [[300, 600], [300, 600]]
+        assert times_sent(d) == [[300, 600], [300, 600]]
         for _ in range(3):
             d.advance(10 * SECOND)
             d.run()
-        assert told(d) == [[300, 600, 700], [300, 600, 700]]
+        assert times_sent(d) == [[300, 600, 700], [300, 600, 700]]
         commits = d.reached["commit.2"]
         for _ in range(3):
             d.advance(10 * SECOND)
@@ -112,7 +112,7 @@ def test_a_record_that_passes_carries_the_time_itself() -> None:
         d.run()
         d.advance(SECOND)
         d.run()
-        assert told(d) == [[]]
+        assert times_sent(d) == [[]]
 
 
 @BOTH_WAYS
@@ -127,10 +127,10 @@ def test_records_of_whole_batches_carry_the_time_themselves(batches: bool) -> No
         d.run()
         d.advance(SECOND)
         d.run()
-        assert told(d) == [[]]
+        assert times_sent(d) == [[]]
         send(d, (4, 300), (3, 400))
         d.run()
-        assert told(d) == [[400]]
+        assert times_sent(d) == [[400]]
 
 
 def test_a_time_that_was_sent_before_a_restart_is_not_sent_again() -> None:
@@ -140,15 +140,15 @@ def test_a_time_that_was_sent_before_a_restart_is_not_sent_again() -> None:
         d.move()
         d.advance(SECOND)
         d.run()
-        assert told(d) == [[], []]
+        assert times_sent(d) == [[], []]
         d.advance(SECOND)
         d.run()
-        assert told(d) == [[100], [100]]
+        assert times_sent(d) == [[100], [100]]
         d.move()
         for _ in range(3):
             d.run()
             d.advance(SECOND)
-        assert told(d) == [[100], [100]]
+        assert times_sent(d) == [[100], [100]]
         assert d.values(OUT) == ["2", "ada due 50"]
 
 
@@ -164,7 +164,7 @@ def test_a_crash_on_the_way_leaves_every_output_once(at: Commit, arrival: int) -
         d.advance(SECOND)
         d.run()
         assert d.values(OUT) == ["2", "ada due 50"]
-        assert told(d) == [[100], [100]]
+        assert times_sent(d) == [[100], [100]]
         d.assert_stores_match_changelogs()
 
 
@@ -178,7 +178,7 @@ def test_time_goes_through_one_internal_topic_after_the_other() -> None:
         d.advance(SECOND)
         d.run()
         assert d.values(OUT) == ["2", "ada due 50"]
-        assert told(d, "app-again-repartition") == [[100]]
+        assert times_sent(d, "app-again-repartition") == [[100]]
 
 
 def stream_times(d: Driver) -> list[int]:
@@ -196,7 +196,7 @@ def test_a_task_of_whole_batches_takes_the_time_and_nothing_else(batches: bool) 
         d.advance(SECOND)
         send(d, (4, 50), (3, 200))
         d.run()
-        assert (told(d), stream_times(d)) == ([[200]], [200, 200])
+        assert (times_sent(d), stream_times(d)) == ([[200]], [200, 200])
         assert d.values(TOTALS) == [1, 2]
         d.move()
         d.run()
@@ -218,7 +218,7 @@ def test_no_step_gets_a_time_only_record(batches: bool) -> None:
         d.run()
         d.advance(SECOND)
         d.run()
-        assert (told(d), stream_times(d)) == ([[100]], [100, 100])
+        assert (times_sent(d), stream_times(d)) == ([[100]], [100, 100])
         assert (seen, d.values(OUT)) == ([2], ["2"])
 
 
@@ -235,7 +235,7 @@ def test_a_grouped_table_and_a_join_take_the_time_and_nothing_else() -> None:
         d.run()
         d.advance(SECOND)
         d.run()
-        assert told(d) == told(d, "app-by-value-repartition") == [[100]]
+        assert times_sent(d) == times_sent(d, "app-by-value-repartition") == [[100]]
         assert (d.rows(TOTALS), d.values(OUT)) == ({"v2": 1}, ["2&2"])
         assert set(stream_times(d)) == {100}
 
@@ -271,5 +271,5 @@ def test_an_outcome_leaves_out_time_only_records() -> None:
         d.run()
         d.advance(SECOND)
         d.run()
-        assert told(d) == [[100], [100]]
+        assert times_sent(d) == [[100], [100]]
         assert d.outcome().topics["app-even-repartition"] == [[], []]

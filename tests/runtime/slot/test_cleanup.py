@@ -48,8 +48,8 @@ def homes(fleet: Fleet) -> dict[str, Path]:
 def warnings(fleet: Fleet) -> list[Warned]:
     status = TopicPartition(names.status("wordcount"), 0)
     batches = read_between(fleet.log, status, 0, int(fleet.log.ends([status])[status]))
-    told = [msgspec.json.decode(row.value or b"", type=Status) for one in batches for row in rows_of(one)]
-    return [one for one in told if isinstance(one, Warned)]
+    reported = [msgspec.json.decode(row.value or b"", type=Status) for one in batches for row in rows_of(one)]
+    return [one for one in reported if isinstance(one, Warned)]
 
 
 class Tight(Threads):

@@ -48,7 +48,7 @@ def test_a_long_run_purges_on_its_way(tmp_path: Path) -> None:
         for turn in range(1, 6):
             fleet.connection.send(LINES, "k", *["a b"] * 100)
             wait_for(lambda turn=turn: fleet.counts().get("b") == 100 * turn)  # type: ignore[misc]
-            wait_for(lambda: kept(log) <= 3)  # a slot may have told its time since
+            wait_for(lambda: kept(log) <= 3)  # a slot may have sent its time since
     assert fleet.counts() == {"a": 501, "b": 500}
     log.close()
 
@@ -127,5 +127,5 @@ def test_of_a_log_that_does_not_answer_only_one_partition_is_purged(
     behind = {TopicPartition("t", number): Offset(5) for number in range(3)}
     assert [problem.code for problem in purger.run(behind)] == ["not-allowed"]
     assert len(log.asked) == asked
-    assert purger.run(behind) == [], "told once"
+    assert purger.run(behind) == [], "reported once"
     log.close()

@@ -201,9 +201,9 @@ def test_rows_keep_their_origin_and_stream_time_goes_on_behind(fleet: Fleet) -> 
     new = origin_of(written[b"new"].headers)
     assert new is not None
     assert (new.position, new.time) == ("-", 0)
-    told = [row for row in prepared.all_written() if is_time_only(row.headers)]
-    assert [row.timestamp for row in told] == [1_039] * 3
-    assert [origin.time for row in told if (origin := origin_of(row.headers))] == [1_039] * 3
+    reported = [row for row in prepared.all_written() if is_time_only(row.headers)]
+    assert [row.timestamp for row in reported] == [1_039] * 3
+    assert [origin.time for row in reported if (origin := origin_of(row.headers))] == [1_039] * 3
     numbers = sorted(origin.sequence for row in prepared.all_written() if (origin := origin_of(row.headers)))
     assert numbers == list(range(1, len(numbers) + 1))
 

@@ -26,8 +26,8 @@ PLACE = ("lines", 2, 7)
 
 def crossed(error: Exception) -> TidegateError:
     """As the driver raises it: over the status topic and back."""
-    told = msgspec.json.encode(failure_of(error, 3, 1, 2))
-    failure = msgspec.json.decode(told, type=Status)
+    reported = msgspec.json.encode(failure_of(error, 3, 1, 2))
+    failure = msgspec.json.decode(reported, type=Status)
     assert isinstance(failure, Failure)
     return error_of(failure, 4)
 

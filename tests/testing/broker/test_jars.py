@@ -26,9 +26,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_changed_jar_is_refused(folder: Path) -> None:
     (folder / "two.jar").write_text("another")
-    with pytest.raises(ConfigError, match=r"two\.jar") as told:
+    with pytest.raises(ConfigError, match=r"two\.jar") as caught:
         jars.check(folder)
-    assert told.value.code == "wrong-jars"
+    assert caught.value.code == "wrong-jars"
 
 
 def test_a_missing_jar_and_an_unknown_one_are_refused(folder: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_missing_tool_is_named(
         tools._of_java.cache_clear()
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         ask()
-    assert told.value.code == code
+    assert caught.value.code == code
 
 
 @pytest.mark.slow
@@ -77,9 +77,9 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     tools._of_java.cache_clear()
-    with pytest.raises(ConfigError, match="is 11") as told:
+    with pytest.raises(ConfigError, match="is 11") as caught:
         tools.java()
-    assert told.value.code == "old-java"
+    assert caught.value.code == "old-java"
 
 
 @pytest.mark.slow
