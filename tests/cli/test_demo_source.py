@@ -9,8 +9,8 @@ import pytest
 from tests.waiting import wait_for
 
 from tidegate import TidegateError, connect
+from tidegate.cli.demo.script import check
 from tidegate.cli.demo.source import ADMITTED, CUSTOMERS, ORDERS, TOTALS, Order, Source, Totals, bursts
-from tidegate.cli.demo.story import check
 from tidegate.connect.connection import Connection
 
 SENT = {"ada": Totals(2, 1200), "bob": Totals(1, 100)}

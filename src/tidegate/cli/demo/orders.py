@@ -23,10 +23,10 @@ from tidegate.cli.demo.api import Api
 from tidegate.cli.demo.broker import own_broker
 from tidegate.cli.demo.folder import PARTITIONS, make_folder
 from tidegate.cli.demo.processes import Child
-from tidegate.cli.demo.scene import LOOK_SECONDS, Scene, failed
+from tidegate.cli.demo.running import LOOK_SECONDS, Scene, failed
 from tidegate.cli.demo.screen import Screen
+from tidegate.cli.demo.script import CUSTOMER, START_SECONDS, check_sums, play
 from tidegate.cli.demo.source import ORDERS, PER_SECOND, Source
-from tidegate.cli.demo.story import CUSTOMER, START_SECONDS, check_sums, play
 from tidegate.cli.demo.watch import GATE, Snapshot, Watch
 from tidegate.connect.connect import connect
 from tidegate.connect.connection import Connection

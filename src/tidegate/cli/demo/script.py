@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidegate.cli.demo.scene import Scene, failed
+from tidegate.cli.demo.running import Scene, failed
 from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.source import ADMITTED, TOTALS, Source, Totals
 from tidegate.cli.demo.watch import GATE, Snapshot
