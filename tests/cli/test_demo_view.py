@@ -49,8 +49,8 @@ def test_everything_stands_on_a_small_screen() -> None:
     for part in (
         "http://127.0.0.1:8470",
         "orders in 200/s   totals out 189/s   behind 12",
-        "1 paused   57 orders wait (2.0 KiB, the oldest for 9 s)",
-        "4,567 orders passed, each right behind the one before",
+        "1 paused   57 orders held (2.0 KiB, the oldest for 9 s)",
+        "4,567 orders passed, each directly after the previous one",
         "bbb is paused: chargeback",
         "123,456.78",
         "latest ccc",
@@ -61,7 +61,7 @@ def test_everything_stands_on_a_small_screen() -> None:
 
 def test_a_line_shows_rates_paused_customers_and_what_is_out_of_turn() -> None:
     assert "in 200/s   out 189/s" in line(lively())
-    assert "paused: bbb (57 wait)" in line(lively())
+    assert "paused: bbb (57 held)" in line(lively())
     assert "3 out of turn" in line(lively(out_of_turn=3))
     assert "3 of 4,567 out of turn" in "\n".join(on_screen(lively(out_of_turn=3)))
     assert "Spark is starting" in line(Snapshot())
@@ -72,7 +72,7 @@ def test_a_gate_can_be_paused_gate_wide() -> None:
     held = {name: Customer(name, waiting=1, held=True) for name in "abcde"}
     now = lively(paused=0, gate_wide=True, customers=held)
     assert "the gate is paused" in "\n".join(on_screen(now))
-    assert "a (1 wait), b (1 wait), c (1 wait) and 2 more" in line(now)
+    assert "a (1 held), b (1 held), c (1 held) and 2 more" in line(now)
 
 
 def test_names_and_reasons_write_no_control_codes(capfd: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +82,7 @@ def test_names_and_reasons_write_no_control_codes(capfd: pytest.CaptureFixture[s
     assert text.isprintable()
     assert "\\x1b" in text
     view = Screen(json=False)
-    view.tell("told", HOSTILE)
+    view.report("told", HOSTILE)
     view.command(HOSTILE)
     reported = capfd.readouterr().out
     assert reported.count("\\x1b[2J") == 2

@@ -1,4 +1,4 @@
-"""The demo as a client of the HTTP API: calls, and records as they come."""
+"""The client of the HTTP API that the demo uses: calls, and a stream of records."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import msgspec
 from tidegate.errors import TidegateError
 
 CALL_SECONDS = 30.0
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 
 
 class Api:
-    """One server. Calls may come from any thread."""
+    """Calls one server. Safe to use from several threads."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._address = urlsplit(url).netloc
 
     def get(self, path: str, **query: str) -> Any:
-        """The answer to a GET. TidegateError with the server's code if there is none."""
+        """Return the response to a GET; raises TidegateError with the code of the server's error."""
         return self._call("GET", path, query, None)
 
     def post(self, path: str, body: dict[str, Any], **query: str) -> Any:
-        """The answer to a POST."""
+        """Return the response to a POST; raises as `get` does."""
         return self._call("POST", path, query, msgspec.json.encode(body))
 
     def open(self, path: str, query: str = "", seconds: float = CALL_SECONDS) -> HTTPConnection:
-        """A connection on which a GET was sent."""
+        """Send a GET and return the connection, to read the response from."""
         connection = HTTPConnection(self._address, timeout=seconds)
         connection.request("GET", f"{path}?{query}")
         return connection
@@ -44,32 +44,33 @@ class Api:
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
             connection.request(method, f"{path}?{urlencode(query)}" if query else path, body, headers)
-            return answered(connection.getresponse())
+            return decoded(connection.getresponse())
         except (OSError, HTTPException) as error:
             raise TidegateError("no-answer", f"{self.url}{path}: {error}", "", retryable=True) from None
         finally:
             connection.close()
 
 
-def answered(response: HTTPResponse) -> Any:
-    """What an answer holds, or the error that it tells."""
+def decoded(response: HTTPResponse) -> Any:
+    """Decode the body of a response; raises the error that it holds."""
     data = response.read()
     try:
-        told = msgspec.json.decode(data)
+        body = msgspec.json.decode(data)
         if response.status < 400:
-            return told
-        error = told["error"]
+            return body
+        error = body["error"]
         raise TidegateError(
             error["code"], error["message"], error["hint"], retryable=response.status in (404, 429, 503)
         )
     except (msgspec.DecodeError, LookupError, TypeError):
-        raise TidegateError("no-answer", f"the server answered {response.status}", "") from None
+        raise TidegateError("no-answer", f"the server responded with {response.status}", "") from None
 
 
 class RecordStream:
-    """Records of some topics from their start, each handed to `take` in a thread of its own.
+    """Calls `take`, in a thread of its own, for each record of some topics from their start.
 
-    A stream that breaks off goes on where it stood; topics that do not exist yet are waited for.
+    Reconnects and continues from its position when the connection is lost; waits for topics that do not exist
+    yet.
     """
 
     def __init__(self, api: Api, topics: list[str], take: Callable[[Any], None]) -> None:
@@ -84,7 +85,7 @@ class RecordStream:
         self._thread.start()
 
     def stop(self) -> None:
-        """Follow no more; stopping twice is fine."""
+        """Stop, and wait for the thread. May be called again."""
         with self._lock:
             self._stopping.set()
             if self._socket is not None:
@@ -96,7 +97,7 @@ class RecordStream:
         while not self._stopping.is_set():
             with suppress(OSError, HTTPException, TidegateError):
                 self._follow()
-            self._stopping.wait(AGAIN_SECONDS)
+            self._stopping.wait(RETRY_SECONDS)
 
     def _follow(self) -> None:
         query: list[tuple[str, str]] = [("topic", topic) for topic in self._topics]
@@ -109,7 +110,7 @@ class RecordStream:
                 self._socket = connection.sock
             response = connection.getresponse()
             if response.status != 200:
-                answered(response)
+                decoded(response)
             self._events(response)
         finally:
             with self._lock:
@@ -117,15 +118,15 @@ class RecordStream:
             connection.close()
 
     def _events(self, response: HTTPResponse) -> None:
-        """An event is lines `id:`, `event:` and `data:`. Behind an event `failure` the stream ends."""
-        place = kind = ""
+        """Read events: lines `id:`, `event:` and `data:`. The stream ends after an event `failure`."""
+        position = kind = ""
         while line := response.readline():
             name, _, text = line.decode().rstrip("\n").partition(": ")
             if name == "id":
-                place = text
+                position = text
             elif name == "event":
                 kind = text
             elif name == "data" and kind == "records":
                 for record in msgspec.json.decode(text):
                     self._take(record)
-                self._at = place
+                self._at = position

@@ -23,7 +23,7 @@ def own_broker() -> Iterator[str]:
     from tidegate.testing.broker.jars import classpath, fetched
 
     if not fetched():
-        with _working("fetching the broker with Maven, this once: about 120 MB"):
+        with _working("downloading the broker with Maven, only once: about 120 MB"):
             classpath()
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as name:
         folder = Path(name)
@@ -35,7 +35,7 @@ def own_broker() -> Iterator[str]:
 
 @contextmanager
 def _working(what: str) -> Iterator[None]:
-    """Show that something takes a while: the seconds on a terminal, else a line."""
+    """Show what takes a while: with the elapsed seconds on a terminal, else as a line."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         print_note(f"{what} ...")

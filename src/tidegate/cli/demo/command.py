@@ -15,17 +15,19 @@ from tidegate.errors import ConfigError
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", help="Where to make it; default: a temporary folder.", show_default=False),
+        typer.Option(
+            "--folder", help="The folder to create it in; default: a temporary folder.", show_default=False
+        ),
     ] = None,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="On Kafka: a broker of its own, started and ended by the demo.")
+        bool, typer.Option("--kafka", help="Use Kafka: the demo starts and stops a broker of its own.")
     ] = False,
     seconds: Annotated[
         float | None,
         seconds_option(
             "--seconds",
-            "Pause and resume a customer by itself, check the order, and end after about so long. "
-            "Default where there is no terminal: 15.",
+            "Pause and resume a customer automatically, check the order, and end after about this long. "
+            "Default without a terminal: 15.",
             least=3,
         ),
     ] = None,
@@ -33,7 +35,7 @@ def demo(
 ) -> None:
     """Show orders, a gate and totals at work on Spark, live, with commands to try. Ctrl-C ends it."""
     if kafka and folder is not None:
-        raise ConfigError("bad-option", "with --kafka nothing is left in a folder", "leave --folder out")
+        raise ConfigError("bad-option", "with --kafka no folder is kept", "leave --folder out")
     from tidegate.cli.demo.orders import orders
 
     orders(folder, kafka=kafka, seconds=seconds, as_json=as_json)

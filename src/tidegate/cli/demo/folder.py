@@ -1,4 +1,4 @@
-"""The folder that the demo works in: the example, its tidegate.toml, its log and its state."""
+"""The folder of the demo: the example, its tidegate.toml, its log and its state."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ port = 0  # any that is free
 
 
 def example() -> Path:
-    """examples/orders/orders.py: inside of an installed package, else in the checkout."""
+    """Find examples/orders/orders.py: in the installed package, or in the checkout."""
     package = Path(tidegate.__file__).parent
-    for place in (package / "examples" / EXAMPLE, package.parents[1] / "examples" / "orders" / EXAMPLE):
-        if place.is_file():
-            return place
-    raise ConfigError("no-example", f"{EXAMPLE} is neither in the package nor beside it", "install it anew")
+    for path in (package / "examples" / EXAMPLE, package.parents[1] / "examples" / "orders" / EXAMPLE):
+        if path.is_file():
+            return path
+    raise ConfigError(
+        "no-example", f"{EXAMPLE} is neither in the package nor beside it", "reinstall tidegate"
+    )
 
 
 def make_folder(folder: Path, log: str | None = None) -> Config:
-    """Fill a folder and read its settings; without the URL of a log it has one of its own."""
+    """Create the files of the demo and load its config. Without a URL, the log is in the folder."""
     if (folder / FILE).exists():
-        raise ConfigError(
-            "folder-in-use", f"{folder / FILE} exists", "name another folder, or remove what is in this one"
-        )
+        raise ConfigError("folder-in-use", f"{folder / FILE} exists", "use another folder, or empty this one")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(example(), folder / EXAMPLE)
     url = msgspec.json.encode(log or "sqlite:///.tidegate/log.db").decode()

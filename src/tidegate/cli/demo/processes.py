@@ -1,7 +1,7 @@
 """The processes of the demo: `tidegate run` and `tidegate serve`.
 
-Each has a session of its own, so that Ctrl-C reaches the demo alone, which then ends them one by one. Should
-the demo be killed, they are too. What they print goes to a file.
+Each has a session of its own, so that Ctrl-C reaches only the demo, which then stops them one by one. If the
+demo is killed, they are killed too. Their output goes to a file.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ LINES_SHOWN = 8
 
 
 class Child:
-    """`tidegate ...` in the demo's folder."""
+    """A `tidegate` command that runs in the demo's folder."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.name = f"tidegate {arguments[0]}"
         self.file = folder / f"{arguments[0]}.txt"
         environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        with self.file.open("wb") as told:
+        with self.file.open("wb") as output:
             self._process = GuardedProcess(
                 [sys.executable, "-m", "tidegate", *arguments],
-                stdout=told,
-                stderr=told,
+                stdout=output,
+                stderr=output,
                 env=environ,
                 cwd=folder,
             )
@@ -51,22 +51,22 @@ class Child:
         return self._process.pid
 
     def lines(self) -> list[str]:
-        """What it has printed, whole lines only."""
+        """The complete lines that it has printed."""
         return self.file.read_text(errors="replace").split("\n")[:-1]
 
     def check(self) -> None:
         """Raise `demo-failed` with its last lines if it has ended."""
         if not self._process.running:
             code = self._process.wait()
-            told = [printable(line) for line in self.lines() if line.strip()][-LINES_SHOWN:]
+            last_lines = [printable(line) for line in self.lines() if line.strip()][-LINES_SHOWN:]
             raise TidegateError(
                 "demo-failed",
-                f"{self.name} ended with {code}: {' | '.join(told) or 'it said nothing'}",
+                f"{self.name} ended with {code}: {' | '.join(last_lines) or 'it printed nothing'}",
                 f"see {self.file}",
             )
 
     def stop(self) -> None:
-        """SIGTERM, and wait: it commits and closes. Killed if that takes too long; stopping twice is fine."""
+        """Stop it with SIGTERM, and kill it if that takes too long. May be called again."""
         self._process.signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_SECONDS)

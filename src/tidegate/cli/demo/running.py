@@ -1,4 +1,4 @@
-"""The demo while it runs: what is looked at again and again, whoever plays."""
+"""The demo while it runs: check its processes, read its numbers and show them, again and again."""
 
 from __future__ import annotations
 
@@ -10,47 +10,51 @@ from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.watch import Snapshot, Watch
 from tidegate.errors import TidegateError
 
-LOOK_SECONDS = 0.5
+REFRESH_SECONDS = 0.5
 
 
-class Scene:
-    """Children that must live, a watch, and a view of it."""
+class RunningDemo:
+    """The processes of the demo, the watch on its server, and its screen."""
 
-    def __init__(self, children: list[Child], watch: Watch, view: Screen) -> None:
+    def __init__(self, children: list[Child], watch: Watch, screen: Screen) -> None:
         self._children = children
         self._watch = watch
-        self.view = view
+        self.screen = screen
         self.api = watch.api
 
-    def look(self) -> Snapshot:
-        """The demo now, shown. Raises what ended a child or the source."""
+    def refresh(self) -> Snapshot:
+        """Read the numbers and show them. Raises the error that ended a process or the source."""
         for child in self._children:
             child.check()
         now = self._watch.snapshot()
-        self.view.show(now)
+        self.screen.show(now)
         return now
 
-    def go_on(self, seconds: float) -> Snapshot:
-        """Look for so long, and at least once."""
+    def run_for(self, seconds: float) -> Snapshot:
+        """Refresh for this long, and at least once."""
         deadline = time.monotonic() + seconds
         while True:
-            now = self.look()
+            now = self.refresh()
             if time.monotonic() >= deadline:
                 return now
-            time.sleep(min(LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
+            time.sleep(min(REFRESH_SECONDS, max(0.0, deadline - time.monotonic())))
 
-    def until(self, true: Callable[[Snapshot], bool], what: str, seconds: float) -> Snapshot:
-        """Look until it is true; `demo-failed` if it does not become so."""
+    def wait_until(self, reached: Callable[[Snapshot], bool], what: str, seconds: float) -> Snapshot:
+        """Refresh until a condition is reached; raises `demo-failed` if that takes too long."""
         deadline = time.monotonic() + seconds
         while True:
-            now = self.look()
-            if true(now):
+            now = self.refresh()
+            if reached(now):
                 return now
             if time.monotonic() > deadline:
                 raise failed(f"{what}: not within {seconds:.0f} s")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(REFRESH_SECONDS)
 
 
 def failed(message: str) -> TidegateError:
-    """The demo did not show what it should."""
-    return TidegateError("demo-failed", message, "look into the folder of the demo; tidegate doctor")
+    """The error of a demo that did not show what it should."""
+    return TidegateError(
+        "demo-failed",
+        message,
+        "read the output of its processes in the folder of the demo, or run tidegate doctor",
+    )

@@ -1,4 +1,4 @@
-"""The demo on the screen: a table that renews itself, or lines, or JSON."""
+"""The output of the demo: a live table, or lines, or JSON."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ LONGEST_NAME = 14
 LONGEST_REASON = 30
 NAMED = 3
 NUMBER_LINES = 10
-"""Lines of the screen besides customers and commands: numbers, headings, what is left out, one reason."""
+"""Lines of the screen besides customers and commands: numbers, headings, `and n more`, one reason."""
 FEWEST_ROWS = 2
 SMALLEST_TERMINAL = ConsoleDimensions(80, 24)
 
 
 class Screen:
-    """Where the demo is told."""
+    """Prints the events and the numbers of the demo."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
         self._console = Console(highlight=False)
         self.attended = sys.stdout.isatty() and not json
-        """Whether somebody looks. Colors may be forced where nobody does."""
+        """Whether stdout is a terminal; colors may be forced without one."""
         self._live = self.attended and not self._console.is_dumb_terminal
         self._table = Live(console=self._console, auto_refresh=False)
         self._line_at = 0.0
@@ -53,9 +53,9 @@ class Screen:
         if self._live:
             self._table.stop()
 
-    def tell(self, event: str, text: str = "", **facts: Any) -> None:
-        """What happened: a line for people, an object for programs; without a text for these alone. Numbers
-        follow at once."""
+    def report(self, event: str, text: str = "", **facts: Any) -> None:
+        """Print an event: a line for people, or an object for programs; without a text only the object. The
+        next numbers are printed at once."""
         self._line_at = 0.0
         if self._json:
             print_json({"event": event, **facts})
@@ -65,27 +65,27 @@ class Screen:
             print_line(printable(text))
 
     def command(self, text: str) -> None:
-        """One that people may try. On a terminal they stay in sight, below the numbers."""
+        """Print a command to try. On a terminal it stays visible below the numbers."""
         if self._live:
             self._commands.append(text)
         elif not self._json:
             print_line(f"  $ {printable(text)}")
 
     def show(self, now: Snapshot) -> None:
-        """The numbers."""
+        """Show the numbers."""
         if self._live:
             self._table.start()
             self._table.update(rendered(now, self._commands, self._console.size), refresh=True)
         elif time.monotonic() >= self._line_at:
-            self.tell("numbers", line(now), **msgspec.to_builtins(now))
+            self.report("numbers", line(now), **msgspec.to_builtins(now))
             self._line_at = time.monotonic() + LINE_SECONDS
 
 
 def rendered(
     now: Snapshot, commands: Sequence[str] = (), size: ConsoleDimensions = SMALLEST_TERMINAL
 ) -> Group:
-    """For a terminal of 80 columns and 24 lines, or larger: the table of customers gets what commands and
-    numbers leave."""
+    """Render the numbers for a terminal of 80 columns and 24 lines, or larger. The table of customers gets
+    the lines that commands and numbers leave."""
     shown = [*commands, *_kill(now)] if commands else []
     tried = [Text.assemble(("$ ", "dim"), (printable(one), "bold")) for one in shown]
     taken = NUMBER_LINES + sum(-(-one.cell_len // size.width) for one in tried)
@@ -103,7 +103,7 @@ def rendered(
             f"{now.processed_per_second:,.0f}/s on {now.slots} slots" if now.slots else "(Spark is starting)",
         ),
         Text.assemble(("gate ", "dim"), *_gate(now)),
-        Text.assemble(_turn(now)),
+        Text.assemble(_order(now)),
         Text.assemble(("workers ", "dim"), *_workers(now)),
         _table(list(now.customers.values()), rows),
         Text.assemble(
@@ -117,16 +117,16 @@ def rendered(
 
 
 def line(now: Snapshot) -> str:
-    """The same in one line."""
+    """Render the numbers in one line."""
     held = [one for one in now.customers.values() if one.held]
-    names = ", ".join(f"{_name(one)} ({one.waiting:,} wait)" for one in held[:NAMED])
+    names = ", ".join(f"{_name(one)} ({one.waiting:,} held)" for one in held[:NAMED])
     more = f" and {len(held) - NAMED} more" if len(held) > NAMED else ""
     if not now.slots:
         return f"{now.seconds:5.0f} s   in {now.sent_per_second:,.0f}/s   Spark is starting"
     return (
         f"{now.seconds:5.0f} s   in {now.sent_per_second:,.0f}/s   out {now.outputs_per_second:,.0f}/s   "
         f"behind {now.lag:,}   passed {now.passed:,}, {now.out_of_turn:,} out of turn   "
-        f"paused: {names or 'nobody'}{more}"
+        f"paused: {names or 'none'}{more}"
     )
 
 
@@ -134,18 +134,18 @@ def _gate(now: Snapshot) -> list[Text | str | tuple[str, str]]:
     if not (now.paused or now.gate_wide or now.held):
         return ["open for all keys"]
     who = "the gate is paused" if now.gate_wide else f"{now.paused:,} paused"
-    waits = f"   {now.held:,} orders wait ({now.held_bytes / 1024:,.1f} KiB"
+    waits = f"   {now.held:,} orders held ({now.held_bytes / 1024:,.1f} KiB"
     return [(who, "yellow"), f"{waits}, the oldest for {now.held_seconds:,.0f} s)" if now.held else ""]
 
 
-def _turn(now: Snapshot) -> tuple[str, str]:
+def _order(now: Snapshot) -> tuple[str, str]:
     if now.out_of_turn:
         return f"{now.out_of_turn:,} of {now.passed:,} out of turn", "bold red"
-    return f"{now.passed:,} orders passed, each right behind the one before of its customer", "green"
+    return f"{now.passed:,} orders passed, each directly after the previous one of its customer", "green"
 
 
 def _workers(now: Snapshot) -> list[str | tuple[str, str]]:
-    """The processes of the slots, and how often one was started again."""
+    """The processes of the slots, and the number of restarts."""
     named = " and ".join(map(str, now.workers)) or "(starting)"
     if not now.restarts:
         return [named]
@@ -154,7 +154,7 @@ def _workers(now: Snapshot) -> list[str | tuple[str, str]]:
 
 
 def _kill(now: Snapshot) -> list[str]:
-    """A worker to kill, as long as there is one."""
+    """A command that kills a worker, if one runs."""
     return (
         [f"kill -9 {now.workers[0]}   # a worker: Spark starts another, no order is lost"]
         if now.workers
@@ -163,7 +163,7 @@ def _kill(now: Snapshot) -> list[str]:
 
 
 def _table(customers: list[Customer], rows: int) -> Group:
-    """Several customers side by side; those that are held first where there are too many."""
+    """Several customers side by side. If there are too many, paused ones are preferred."""
     listed = sorted(customers, key=lambda one: not one.held)[: BLOCKS * rows]
     listed.sort(key=lambda one: one.name)
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -1,6 +1,6 @@
-"""Orders that come and come: the same customers, orders and amounts each time.
+"""An endless source of orders, with the same customers and amounts in each run.
 
-Each customer's orders are numbered 1, 2, 3, ...: whoever sees them sees whether their order was kept.
+Each customer's orders are numbered 1, 2, 3, ..., so that their order can be checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEED = 7
 PER_SECOND = 200
 LARGEST_BURST = 3
 BEHIND_SECONDS = 0.5
-"""A source that is kept waiting for longer does not make up for it."""
+"""A source that is delayed for longer does not catch up."""
 
 # fmt: off
 CUSTOMERS = (
@@ -31,14 +31,14 @@ CUSTOMERS = (
 
 
 class Order(msgspec.Struct, frozen=True):
-    """As the example has it."""
+    """An order, as in the example."""
 
     id: int
     cents: int
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """As the example has them."""
+    """The totals of a customer, as in the example."""
 
     orders: int = 0
     cents: int = 0
@@ -53,7 +53,7 @@ TOTALS = TableTopic("customer-totals", Totals)
 
 
 def bursts(seed: int = SEED) -> Iterator[tuple[str, list[Order]]]:
-    """A customer and what it orders at once, without end. Those at the front of the alphabet buy more."""
+    """Yield customers with the orders of one burst, endlessly. Customers early in the alphabet buy more."""
     chance = random.Random(seed)
     numbers = dict.fromkeys(CUSTOMERS, 0)
     weights = range(2 * len(CUSTOMERS), len(CUSTOMERS), -1)
@@ -68,7 +68,7 @@ def bursts(seed: int = SEED) -> Iterator[tuple[str, list[Order]]]:
 
 
 class Source:
-    """Sends in a thread of its own, from `with` to `stop`."""
+    """Sends orders in a thread of its own, from `with` to `stop`."""
 
     def __init__(self, connection: Connection, per_second: int = PER_SECOND) -> None:
         self._connection = connection
@@ -89,13 +89,13 @@ class Source:
 
     @property
     def sent(self) -> dict[str, Totals]:
-        """What each customer has ordered so far. Raises what ended the source, if something did."""
+        """The totals of the orders sent so far. Raises the error that ended the source, if there is one."""
         if self._failed is not None:
             raise self._failed
         return dict(self._sent)
 
     def stop(self) -> None:
-        """Send no more. Returns when the last order is in the log; stopping twice is fine."""
+        """Stop, and wait until the last order is in the log. May be called again."""
         self._stopping.set()
         self._thread.join()
 
@@ -111,5 +111,5 @@ class Source:
                 due = max(due + len(orders) / self._per_second, time.monotonic() - BEHIND_SECONDS)
                 if self._stopping.wait(max(0.0, due - time.monotonic())):
                     return
-        except Exception as error:  # noqa: BLE001 - raised again where somebody looks
+        except Exception as error:  # noqa: BLE001 - raised again by `sent`
             self._failed = error

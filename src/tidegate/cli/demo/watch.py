@@ -1,4 +1,4 @@
-"""What the demo shows, taken from the HTTP API: numbers by asking, outputs as they come."""
+"""The numbers of the demo, from the HTTP API: some are requested, outputs are streamed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = "1000"
 
 
 class Customer(msgspec.Struct, frozen=True):
-    """One customer, as far as its orders came."""
+    """One customer, with its totals and held orders."""
 
     name: str
     orders: int = 0
@@ -34,7 +34,7 @@ class Customer(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The demo at one moment."""
+    """The numbers of the demo at one time."""
 
     url: str = ""
     seconds: float = 0.0
@@ -42,14 +42,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     sent: int = 0
     sent_per_second: float = 0.0
     passed: int = 0
-    """Orders that the gate let pass."""
+    """Orders that passed the gate."""
     out_of_turn: int = 0
-    """Those of them that did not follow the order before of the same customer."""
+    """Those of them that did not directly follow the previous order of the same customer."""
     outputs: int = 0
     outputs_per_second: float = 0.0
     slots: int = 0
     workers: list[int] = []
-    """The processes that run the slots, by id."""
+    """The ids of the processes that run the slots."""
     restarts: int = 0
     processed_per_second: float = 0.0
     lag: int = 0
@@ -58,7 +58,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     held_bytes: int = 0
     held_seconds: float = 0.0
-    """How long the oldest order that waits has done so."""
+    """The age of the oldest held order."""
     customers: dict[str, Customer] = {}
     latest: list[Customer] = []
 
@@ -67,7 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outputs:
-    """Counts what comes out, and looks whether it comes in turn."""
+    """Counts outputs, and checks their order."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class Outputs:
         self.passed = self.outputs = self.out_of_turn = 0
 
     def take(self, record: Any) -> None:
-        """One record of the admitted orders or of the totals."""
+        """Count a record of the admitted orders or of the totals."""
         name, value = name_of(record["key"]), record["value"]
         with self._lock:
             if record["topic"] == ADMITTED.name:
@@ -96,21 +96,21 @@ class Outputs:
 
 
 class Rate:
-    """How fast a count rises, over the last seconds."""
+    """The rate at which a count rises, over the last seconds."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+        self._samples: deque[tuple[float, int]] = deque()
 
     def at(self, now: float, count: int) -> float:
-        self._seen.append((now, count))
-        while len(self._seen) > 2 and self._seen[1][0] <= now - RATE_SECONDS:
-            self._seen.popleft()
-        since, before = self._seen[0]
+        self._samples.append((now, count))
+        while len(self._samples) > 2 and self._samples[1][0] <= now - RATE_SECONDS:
+            self._samples.popleft()
+        since, before = self._samples[0]
         return (count - before) / (now - since) if now > since else 0.0
 
 
 class Watch:
-    """Looks at a server again and again. What it cannot tell yet is told as it was."""
+    """Reads the numbers from a server. If a request fails and may be retried, the last response is used."""
 
     def __init__(self, api: Api, sent: Callable[[], dict[str, Totals]], began: float) -> None:
         self.api = api
@@ -119,17 +119,17 @@ class Watch:
         self._rates = Rate(), Rate()
         self._known: dict[str, Any] = {}
         self._outputs = Outputs()
-        self._following = RecordStream(api, [ADMITTED.name, TOTALS.name], self._outputs.take)
+        self._stream = RecordStream(api, [ADMITTED.name, TOTALS.name], self._outputs.take)
 
     def close(self) -> None:
-        self._following.stop()
+        self._stream.stop()
 
     def snapshot(self) -> Snapshot:
-        """The demo now."""
-        gate = self._ask(f"/gates/{GATE}")
-        keys = self._ask(f"/gates/{GATE}/keys", limit=ALL).get("keys", [])
-        rows = self._ask(f"/stores/{STORE}", limit=ALL).get("rows", [])
-        app: Any = next(iter(self._ask("/tasks").get("apps", [])), {})
+        """Read the numbers now."""
+        gate = self._get(f"/gates/{GATE}")
+        keys = self._get(f"/gates/{GATE}/keys", limit=ALL).get("keys", [])
+        rows = self._get(f"/stores/{STORE}", limit=ALL).get("rows", [])
+        app: Any = next(iter(self._get("/tasks").get("apps", [])), {})
         at_work = [slot for slot in app.get("slots", []) if slot["state"] in ("running", "restoring")]
         now, sent = time.monotonic(), sum(total.orders for total in self._sent().values())
         oldest = gate.get("oldest")
@@ -146,7 +146,7 @@ class Watch:
             workers=[slot["pid"] for slot in at_work if slot.get("pid")],
             restarts=sum(slot.get("restarts", 0) for slot in app.get("slots", [])),
             processed_per_second=round(sum(slot["numbers"]["per_second"] for slot in at_work), 1),
-            lag=app.get("lag", sent),  # before the app is known to the log, all of it waits
+            lag=app.get("lag", sent),  # before the app's first start all orders count as lag
             paused=gate.get("paused", 0),
             gate_wide=gate.get("gate_wide", False),
             held=gate.get("held", 0),
@@ -156,7 +156,7 @@ class Watch:
             latest=self._outputs.latest(),
         )
 
-    def _ask(self, path: str, **query: str) -> Any:
+    def _get(self, path: str, **query: str) -> Any:
         try:
             self._known[path] = self.api.get(path, **query)
         except TidegateError as error:
@@ -166,7 +166,7 @@ class Watch:
 
 
 def customers_of(rows: list[Any], keys: list[Any]) -> dict[str, Customer]:
-    """Those with totals or with something at the gate, by name."""
+    """The customers with totals or with a status at the gate, by name."""
     found: dict[str, Customer] = {}
     for row in rows:
         name, value = name_of(row["key"]), row["value"]
@@ -184,11 +184,11 @@ def customers_of(rows: list[Any], keys: list[Any]) -> dict[str, Customer]:
 
 
 def name_of(key: Any) -> str:
-    """A key as the API shows it: text, or an object for bytes that are none."""
+    """A key as the API returns it: text, or an object for other bytes."""
     return key if isinstance(key, str) else msgspec.json.encode(key).decode()
 
 
 def _whole(value: Any, field: str) -> int:
-    """A number of a record that anybody may have written."""
+    """A number in a record, or 0 if the record is not as the demo writes it."""
     found = value.get(field, 0) if isinstance(value, dict) else 0
     return found if isinstance(found, int) else 0
