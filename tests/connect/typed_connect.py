@@ -1,4 +1,4 @@
-"""Right and wrong uses of a connection, as a type checker sees them. Never run: `test_connect_typing.py`.
+"""Right and wrong uses of a connection, as a type checker sees them. Never run: `tidy/test_typed_uses.py`.
 
 A wrong use carries the error that it must give; if it stops being one, the unused `type: ignore` is one.
 """

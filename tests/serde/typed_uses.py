@@ -1,4 +1,4 @@
-"""Right and wrong uses, as a type checker sees them. Never run: `test_typing.py` has mypy read it.
+"""Right and wrong uses, as a type checker sees them. Never run: `tidy/test_typed_uses.py` has mypy read it.
 
 A wrong use carries the error that it must give. If it stops being an error, the unused `type: ignore` is
 one. This is how a promise of the kind "a table over an event topic is a type error" is tested.
