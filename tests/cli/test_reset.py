@@ -26,7 +26,7 @@ from tidegate.log.reads import fold
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.driver.takeover import request_stop, take_over
 from tidegate.runtime.topics.status import Numbers, publish_status
 from tidegate.testing import Driver
@@ -112,14 +112,14 @@ def test_on_a_terminal_a_reset_asks(fleet: Fleet, tmp_path: Path, choice: str) -
 
 def test_a_reset_is_refused_while_a_run_holds_the_app(run: Run, fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
-        wait_for(lambda: driver.state is State.RUNNING and len(driver.overview.numbers) == 2)
+        wait_for(lambda: driver.state is DriverState.RUNNING and len(driver.overview.numbers) == 2)
         error = run("reset", APP, "--yes", "--json", code=1).json["error"]
         assert error["code"] == "app-running"
         assert "is running" in error["message"]
         assert "--force" in error["hint"]
         send(fleet, 0, 20)
         wait_for(lambda: fleet.counts() == expected(20))
-        assert driver.state is State.RUNNING
+        assert driver.state is DriverState.RUNNING
     assert set(run("reset", APP, "--yes", "--json").json["topics"]) == OWN
 
 
@@ -159,7 +159,7 @@ def test_a_forced_reset_ends_the_run_first(run: Run, fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
         wait_for(lambda: fleet.counts() == expected(20))
         run("reset", APP, "--force", "--yes")
-        wait_for(lambda: driver.state in (State.STOPPED, State.FAILED))
+        wait_for(lambda: driver.state in (DriverState.STOPPED, DriverState.FAILED))
     assert not OWN & set(fleet.log.names())
     fleet.catch_up()
     assert fleet.counts() == expected(20)

@@ -13,7 +13,7 @@ from tidegate.config.config import load_config
 from tidegate.load import load_app
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 
 
 @contextmanager
@@ -24,6 +24,6 @@ def running_app(name: str, folder: Path) -> Iterator[None]:
         fleet = Fleet(log, config.folder, lambda: load_app(name, config.settings))
         fleet.state_dir, fleet.partitions = config.state_dir, config.partitions
         with fleet.running() as (coordinator, _):
-            wait_for(lambda: coordinator.state is State.RUNNING or coordinator.error is not None)
+            wait_for(lambda: coordinator.state is DriverState.RUNNING or coordinator.error is not None)
             assert coordinator.error is None, coordinator.error
             yield

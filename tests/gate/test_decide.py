@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.gate.decide import (
     Decision,
-    Event,
+    EventReceived,
     Known,
     StatusRequested,
     Tick,
@@ -17,11 +17,11 @@ from tidegate.gate.decide import (
     is_held,
     is_over,
 )
-from tidegate.gate.formats import Cause, InForce, RequestedStatus, State, Trigger
+from tidegate.gate.formats import GateState, InForce, RequestedStatus, StatusCause, Trigger
 
 NOW = 100
-STATES: list[State] = ["ACTIVE", "PAUSED"]
-CAUSES: list[Cause] = ["status", "trigger"]
+STATES: list[GateState] = ["ACTIVE", "PAUSED"]
+CAUSES: list[StatusCause] = ["status", "trigger"]
 EPOCHS = range(4)
 ENDS = (None, NOW - 1, NOW, NOW + 1)
 STATUSES = [
@@ -57,7 +57,7 @@ def test_a_key_is_held_by_its_own_or_a_gate_wide_pause_unless_it_was_resumed_lat
         expected = lasts(own) or (lasts(gate_wide) and not freed)
         assert is_held(Known(own, gate_wide), NOW) == expected
         for buffered in (False, True):
-            found = decide(Known(own, gate_wide, buffered), Event(), NOW)
+            found = decide(Known(own, gate_wide, buffered), EventReceived(), NOW)
             assert found is (Decision.WAITS if expected or buffered else Decision.PASSES)
 
 

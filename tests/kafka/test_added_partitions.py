@@ -15,7 +15,7 @@ from tests.waiting import wait_for
 from tidegate import App, ConfigError
 from tidegate.log.positions import read_positions
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.testing.broker import KafkaCluster
@@ -45,7 +45,7 @@ def test_partitions_added_while_the_app_runs_are_read_under_a_new_plan(
     with fleet.during(driver):
         wait_for(lambda: fleet.counts() == expected(30), every=0.2)
         add_partitions(kafka, prefix, 5)
-        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: driver.epoch == 2 and driver.state is DriverState.RUNNING)
         write_to(open_own, 3, 4)
         write_to(open_own, 4, 3)
         wait_for(lambda: fleet.counts() == {**expected(30), "new": 7}, every=0.2)
@@ -92,7 +92,7 @@ def test_a_source_with_state_is_refused_while_the_app_runs_and_at_its_next_start
         wait_for(lambda: fleet.counts() == {"warm": 1}, every=0.2)
         add_partitions(kafka, prefix, 5)
         write_to(open_own, 4, 3)
-        wait_for(lambda: driver.state is State.FAILED)
+        wait_for(lambda: driver.state is DriverState.FAILED)
     assert driver.error is not None
     assert driver.error.code == "partitions-changed"
     with pytest.raises(ConfigError) as error:

@@ -23,7 +23,7 @@ from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.writer import TRANSACTION_MS
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.testing.broker import KafkaCluster
 from tidegate.testing.conformance.bench import read_all, row, values
 from tidegate.types import TopicPartition
@@ -60,7 +60,7 @@ def test_a_broker_that_is_gone_for_longer_than_a_transaction_lasts_is_waited_for
             gone = time.monotonic()
             wait_for(lambda: driver.overview.log_trouble is not None)
             time.sleep(max(0.0, gone + 1.3 * TRANSACTION_MS / 1000 - time.monotonic()))
-            assert driver.state is State.RUNNING
+            assert driver.state is DriverState.RUNNING
             cluster.brokers[0].start()
             goes_on(fleet)
         wait_for(lambda: is_right(fleet), every=0.4)
@@ -79,7 +79,7 @@ def test_a_frozen_broker_costs_nothing(cluster: KafkaCluster, prefix: str, tmp_p
             cluster.brokers[0].wake()
             goes_on(fleet)
         wait_for(lambda: is_right(fleet), every=0.4)
-        assert driver.state is State.RUNNING
+        assert driver.state is DriverState.RUNNING
         assert rises_by_one(fleet)
 
 
@@ -144,7 +144,7 @@ def test_leaders_that_move_under_load_cost_nothing(
                 cluster.brokers[leader - 1].start()
                 goes_on(fleet)
             wait_for(lambda: is_right(fleet), every=0.4)
-            assert driver.state is State.RUNNING
+            assert driver.state is DriverState.RUNNING
             assert rises_by_one(fleet)
 
 

@@ -32,7 +32,7 @@ from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.log import KafkaLog
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.driver.takeover import take_over
 from tidegate.runtime.slot.job import SlotIntervals
 from tidegate.runtime.topics.control import ROLE, read_control
@@ -220,7 +220,7 @@ class TestThreeBrokers:
                 three.start()
                 goes_on(fleet)
             wait_for(lambda: is_right(fleet), every=0.4)
-            assert driver.state is State.RUNNING
+            assert driver.state is DriverState.RUNNING
             assert rises_by_one(fleet)
         assert fleet.counts()["unsure"] in (1, 2)
 
@@ -312,7 +312,7 @@ class TestExpiredIds:
             wait_for(lambda: counts(fleet).get("a") == 20)
             self.sleep()
             launcher.rooms = 3
-            wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+            wait_for(lambda: driver.epoch == 2 and driver.state is DriverState.RUNNING)
             send(fleet, 20, 20)
             wait_for(lambda: counts(fleet).get("a") == 40)
         assert driver.error is None
@@ -350,7 +350,7 @@ class TestNoRightToDelete:
                 wait_for(lambda: bool(driver.overview.warnings))
                 send(fleet, 20, 20)
                 wait_for(lambda: fleet.counts() == expected(40))
-                assert driver.state is State.RUNNING
+                assert driver.state is DriverState.RUNNING
             assert driver.error is None
             assert not driver.overview.failures
             about = [warned for warned in driver.overview.warnings if INTERNAL in warned.message]

@@ -20,7 +20,7 @@ from tidegate.log import names
 from tidegate.log.positions import Position, TaskId, position_row, positions_topic, read_positions
 from tidegate.log.records import to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import Offset, TopicPartition
 
@@ -107,6 +107,6 @@ def test_a_source_that_is_recreated_under_a_running_app_ends_it_by_name(fleet: F
         wait_for(lambda: fleet.counts() == expected(30), every=0.2)
         fleet.log.delete(LINES.name)
         fleet.log.create(TopicSpec(LINES.name, 3))
-        wait_for(lambda: driver.state is State.FAILED)
+        wait_for(lambda: driver.state is DriverState.FAILED)
     assert driver.error is not None
     assert driver.error.code in ("topic-recreated", "no-such-topic")

@@ -7,7 +7,7 @@ from tests.runtime.fleet import Fleet
 from tidegate.clock import SystemClock
 from tidegate.log import names
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.topics.control import ROLE, Epoch, write_control
+from tidegate.runtime.topics.control import ROLE, EpochEntry, write_control
 from tidegate.types import TopicPartition
 
 
@@ -17,7 +17,7 @@ def test_a_start_does_not_wait_for_a_driver_that_died_while_it_took_over(fleet: 
     log = fleet.prepared()
     control = TopicPartition(names.control("wordcount"), 0)
     dead = log.writer(names.driver_id("wordcount", ROLE))
-    write_control(dead, "wordcount", {f"epoch/{ROLE}": Epoch(1)}, 5)
+    write_control(dead, "wordcount", {f"epoch/{ROLE}": EpochEntry(1)}, 5)
     dead.flush([control])
     prepare(fleet.app().build(), log, SystemClock(), partitions=3)
     ends = (log.ends([control])[control], log.ends([control], committed=False)[control])

@@ -13,7 +13,7 @@ from tests.simulator.inputs import draw_op
 from tests.simulator.program import APP, DELETE_RETENTION_MS, INPUT, OUTPUT, keys_in
 from tests.simulator.world import World
 
-from tidegate.gate.formats import State
+from tidegate.gate.formats import GateState
 from tidegate.log import names
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Writer
@@ -24,7 +24,7 @@ from tidegate.state.lmdb_store import LmdbStore
 from tidegate.types import TopicPartition
 
 FAR_AHEAD = 1_000_000
-STATES: tuple[State, ...] = get_args(State)
+STATES: tuple[GateState, ...] = get_args(GateState)
 
 
 def produce(world: World, rng: Random) -> str:

@@ -29,7 +29,7 @@ from tests.simulator.watched import TAGS, WatchedRun, WatchedState
 
 from tidegate.clock import ManualClock
 from tidegate.errors import FencedError, TidegateError
-from tidegate.gate.formats import RequestedStatus, State
+from tidegate.gate.formats import GateState, RequestedStatus
 from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.driver.prepare import prepare
@@ -259,7 +259,7 @@ class World:
         self.log.append(TopicPartition(INPUT, partition), to_batch(rows))
         self.truth.sync()
 
-    def ask(self, partition: int, key: str, state: State) -> None:
+    def ask(self, partition: int, key: str, state: GateState) -> None:
         """Pause or resume a key at the gate."""
         assert self.truth.gate is not None
         (self.truth.gate.pause if state == "PAUSED" else self.truth.gate.resume)(key)

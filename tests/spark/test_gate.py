@@ -17,7 +17,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 from tidegate import Topic
 from tidegate.config.config import Config, load_config
 from tidegate.connect.connection import Connection
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 
@@ -60,7 +60,7 @@ def test_three_pass_five_hundred_wait_and_all_come_out_in_their_order(
     events, passed = Topic(f"{name}-events", int), Topic(f"{name}-passed", int)
     log.send(events, "bob", 0)
     run = start(f"{name}:app")
-    wait_for(lambda: run.state is State.RUNNING)
+    wait_for(lambda: run.state is DriverState.RUNNING)
 
     def out(key: str) -> list[int]:
         return [record.value for record in log.read(passed) if record.key == key]

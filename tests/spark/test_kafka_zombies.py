@@ -33,7 +33,7 @@ from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.spark.running import Running
 from tidegate.testing.broker import KafkaCluster
 from tidegate.types import TopicPartition
@@ -131,7 +131,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     rng = random.Random(5)
     with feeder:
         run = start(f"{prefix}:app")
-        wait_for(lambda: run.state is State.RUNNING)
+        wait_for(lambda: run.state is DriverState.RUNNING)
         goes_on(outside)
         for _ in range(repeated(1, soak=5)):
             asleep = [landing.pid for landing in run.view.landings.values()]
@@ -140,13 +140,13 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
                 os.kill(pid, signal.SIGSTOP)
             try:
                 newer = start(f"{prefix}:app")
-                wait_for(lambda newer=newer: newer.state is State.RUNNING)  # type: ignore[misc]
+                wait_for(lambda newer=newer: newer.state is DriverState.RUNNING)  # type: ignore[misc]
                 goes_on(outside)
             finally:
                 for pid in asleep:
                     with suppress(ProcessLookupError):  # Spark kills a worker whose job it cancelled long ago
                         os.kill(pid, signal.SIGCONT)
-            wait_for(lambda run=run: run.state is State.FAILED)  # type: ignore[misc]
+            wait_for(lambda run=run: run.state is DriverState.FAILED)  # type: ignore[misc]
             goes_on(outside)
             run = newer
     ends_right(outside, feeder)
@@ -194,7 +194,7 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
 ) -> None:
     """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer says nothing."""
     run = start(f"{prefix}:app")
-    wait_for(lambda: run.state is State.RUNNING)
+    wait_for(lambda: run.state is DriverState.RUNNING)
     with feeder:
         goes_on(outside)
     ends_right(outside, feeder)
@@ -203,7 +203,7 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
     try:
         wait_for(lambda: run.view.log_trouble is not None)
         time.sleep(AWAY_SECONDS)
-        assert run.state is State.RUNNING
+        assert run.state is DriverState.RUNNING
     finally:
         broker.wake()
     more = feeder.again()

@@ -24,7 +24,7 @@ from tidegate.config.config import Config, load_config
 from tidegate.connect.connection import Connection
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.topics.status import Landing
 from tidegate.serde.plain import PLAIN
 from tidegate.spark.frames import read_store, read_topic
@@ -122,7 +122,7 @@ def test_a_consumer_outside_sees_the_effect_of_every_record_once_and_in_order_wh
     sent = [f"word-{rng.randrange(WORDS)}" for _ in range(RECORDS)]
     log.log.create(TopicSpec(f"{prefix}-words", PARTITIONS))
     run = start(f"{prefix}:app")
-    wait_for(lambda: run.state is State.RUNNING)
+    wait_for(lambda: run.state is DriverState.RUNNING)
     killed = 0
     for number in range(20):
         part = sent[number * RECORDS // 20 : (number + 1) * RECORDS // 20]

@@ -30,7 +30,7 @@ from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.driver.coordinator import Patience, State
+from tidegate.runtime.driver.coordinator import DriverState, Patience
 from tidegate.runtime.topics.status import Landing
 from tidegate.spark.running import Running
 from tidegate.testing import Driver
@@ -56,7 +56,7 @@ Start = Callable[..., Running]
 
 def finished(run: Running, seconds: float = HANG_SECONDS) -> None:
     assert run.wait(seconds), "it did not end in time"
-    assert run.state is State.STOPPED
+    assert run.state is DriverState.STOPPED
 
 
 def lines(count: int) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def test_killed_slots_lose_nothing_and_repeat_nothing(start: Start, config: Conf
     feeder = threading.Thread(target=feed)
     run = start("wordcount:app")
     try:
-        wait_for(lambda: run.state is State.RUNNING)
+        wait_for(lambda: run.state is DriverState.RUNNING)
         feeder.start()
         for _ in range(kills):
             time.sleep(rng.uniform(0.3, 1.5))
@@ -157,7 +157,7 @@ def test_a_stop_is_committed_and_gone_within_ten_seconds(start: Start, log: Conn
 
     def seconds_of_a_stop() -> float:
         run = start("wordcount:app")
-        wait_for(lambda: log.rows(module.COUNTS) == counted(sent) and run.state is State.RUNNING)
+        wait_for(lambda: log.rows(module.COUNTS) == counted(sent) and run.state is DriverState.RUNNING)
         began = time.monotonic()
         run.stop()
         finished(run)
@@ -249,7 +249,7 @@ def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config,
         run = start("unlucky_app:app", patience=Patience(failures=1, back_off_seconds=0.1))
         with pytest.raises(TidegateError, match=r"ValueError: unlucky at unlucky_app.py:4"):
             run.wait(HANG_SECONDS)
-        assert run.state is State.FAILED
+        assert run.state is DriverState.FAILED
     finally:
         sys.path.remove(str(folder))
         sys.modules.pop("unlucky_app", None)

@@ -15,7 +15,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.config.config import Config, load_config
 from tidegate.connect.connection import Connection
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.frames import read_topic
 from tidegate.spark.running import Running
@@ -98,7 +98,7 @@ def test_slots_wait_for_a_registry_that_is_away(
     wait_for(lambda: any(one.code == "registry-unreachable" for _, one in run.view.failures))
     registry.start()
     assert run.wait(HANG_SECONDS)
-    assert run.state is State.STOPPED
+    assert run.state is DriverState.STOPPED
     assert sum(total.orders for total in log.rows(shop.TOTALS).values()) == 30
 
 

@@ -26,7 +26,7 @@ from tidegate.config.config import Config, load_config
 from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.load import load_app
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.spark.running import Running
 from tidegate.testing import Driver
 
@@ -98,7 +98,7 @@ def test_a_stage_on_slots_reads_its_topics_to_their_ends(
         log.send(module.ORDERS, key, order)
     run = start("regions:app", slots=1, until_caught_up=True)
     assert run.wait(HANG_SECONDS)
-    assert run.state is State.STOPPED
+    assert run.state is DriverState.STOPPED
     check_placed(list(log.read(module.PLACED)), sent)
     assert log.rows(module.SALES) == expected(sent)
 

@@ -12,7 +12,13 @@ from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
-from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience, SlotOverview, State
+from tidegate.runtime.driver.coordinator import (
+    Coordinator,
+    DriverResources,
+    DriverState,
+    Patience,
+    SlotOverview,
+)
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.stage import Stage
@@ -63,14 +69,14 @@ class Plain:
         run = prepare(
             app.build(), self._log, SystemClock(), partitions=config.partitions, create_sources=False
         )
-        means = DriverResources(run, self._log, Processes(slots), self._order, SystemClock(), Patience())
-        self._coordinator = Coordinator(means, slots)
+        resources = DriverResources(run, self._log, Processes(slots), self._order, SystemClock(), Patience())
+        self._coordinator = Coordinator(resources, slots)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     @property
-    def state(self) -> State:
+    def state(self) -> DriverState:
         return self._coordinator.state
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from benchmarks.peers.tidegate.plain import Plain
 from tidegate.config.config import Config, load_config
 from tidegate.load import load_app
-from tidegate.runtime.driver.coordinator import SlotOverview, State
+from tidegate.runtime.driver.coordinator import DriverState, SlotOverview
 
 LOOK_SECONDS = 0.05
 
@@ -26,7 +26,7 @@ class AtWork(Protocol):
     """What is asked of a running app."""
 
     @property
-    def state(self) -> State: ...
+    def state(self) -> DriverState: ...
     @property
     def view(self) -> SlotOverview: ...
     def stop(self) -> None: ...
@@ -44,7 +44,7 @@ class Events:
     def look(self, running: AtWork) -> None:
         """RUNNING once all tasks are restored: until then the driver runs, and its tasks do not."""
         numbers = list(running.view.numbers.values())
-        if running.state is State.RUNNING and sum(one.running for one in numbers) == self._tasks:
+        if running.state is DriverState.RUNNING and sum(one.running for one in numbers) == self._tasks:
             self.state("RUNNING")
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + 1

@@ -12,7 +12,7 @@ from tidegate.log import names
 from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned
 
 if TYPE_CHECKING:
-    from tidegate.runtime.driver.slot_overview import Event, SlotOverview
+    from tidegate.runtime.driver.slot_overview import SlotEvent, SlotOverview
 
 RESTORE_SECONDS = 10.0
 """The interval between two lines on the progress of a restore."""
@@ -75,7 +75,7 @@ class RunEvents:
         for event in found:
             yield from self._line(event)
 
-    def _line(self, event: Event) -> Iterator[Line]:
+    def _line(self, event: SlotEvent) -> Iterator[Line]:
         match event:
             case Landing():
                 self._jobs[event.slot] = _Counted()

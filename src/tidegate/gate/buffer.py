@@ -17,7 +17,7 @@ from tidegate.state.key_value import KeyValueStore
 from tidegate.stores import key_value
 
 Index = KeyValueStore[bytes, Buffered]
-Rows = KeyValueStore[tuple[bytes, int], Held]
+HeldRows = KeyValueStore[tuple[bytes, int], Held]
 NOTHING = Buffered(0, 0, 0, 0, -1)
 SPARE = 1000
 
@@ -36,7 +36,7 @@ class Buffer:
     """The held events of one task. Which keys have any is kept in memory, read from the index without the
     events."""
 
-    def __init__(self, rows: Rows, index: Index, damaged: Callable[[], None]) -> None:
+    def __init__(self, rows: HeldRows, index: Index, damaged: Callable[[], None]) -> None:
         """`damaged` marks the task's folder: it is rebuilt from the changelogs when the task is opened."""
         self._rows = rows
         self._index = index

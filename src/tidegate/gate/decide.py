@@ -52,7 +52,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventReceived:
     """An event of the key."""
 
 
@@ -79,12 +79,12 @@ class Tick:
 
 
 def decide(
-    known: Known, incoming: Event | StatusRequested | Triggered | Tick, now: int
+    known: Known, incoming: EventReceived | StatusRequested | Triggered | Tick, now: int
 ) -> Decision | InForce:
     """Return the decision, or the status that comes into force."""
     own = known.own
     match incoming:
-        case Event():
+        case EventReceived():
             return Decision.WAITS if known.buffered or is_held(known, now) else Decision.PASSES
         case StatusRequested(requested, epoch):
             if own is not None and own.epoch >= epoch:

@@ -23,19 +23,19 @@ TOTALS = b""
 LONGEST_RECORD = 64 << 10
 LONGEST_TEXT = 4096
 
-State = Literal["ACTIVE", "PAUSED"]
-Cause = Literal["status", "trigger", "expiry"]
-Millis = Annotated[int, msgspec.Meta(ge=0, le=LATEST_TIMESTAMP)]
-Epoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+GateState = Literal["ACTIVE", "PAUSED"]
+StatusCause = Literal["status", "trigger", "expiry"]
+ExpiryMillis = Annotated[int, msgspec.Meta(ge=0, le=LATEST_TIMESTAMP)]
+StatusEpoch = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class RequestedStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of the status topic: the requested status of a key. Its offset is its epoch."""
 
-    state: State
+    state: GateState
     actor: str = ""
     reason: str = ""
-    expires_at: Millis | None = None
+    expires_at: ExpiryMillis | None = None
     """When the pause expires, in milliseconds since 1970."""
     version: int = VERSION
 
@@ -43,7 +43,7 @@ class RequestedStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 class Trigger(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of the trigger topic: ends the pause of an epoch."""
 
-    epoch: Epoch
+    epoch: StatusEpoch
     actor: str = ""
     reason: str = ""
     version: int = VERSION
@@ -78,13 +78,13 @@ class GateTotals(msgspec.Struct, frozen=True, array_like=True):
 class InForce(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
     """A row of the store `<gate>-status`: what the gate has applied."""
 
-    state: State
+    state: GateState
     epoch: int
     at: int
     actor: str = ""
     reason: str = ""
     expires_at: int | None = None
-    cause: Cause = "status"
+    cause: StatusCause = "status"
     earlier: tuple[int, ...] = ()
     """Epochs of the statuses of this key that were in force before, the newest last."""
     totals: GateTotals | None = None
@@ -130,10 +130,10 @@ class Audit(msgspec.Struct, frozen=True):
     """A record of the audit topic: a status that the gate applied, under its key."""
 
     gate: str
-    state: State
+    state: GateState
     epoch: int
     at: int
-    cause: Cause
+    cause: StatusCause
     actor: str
     reason: str
     expires_at: int | None

@@ -12,7 +12,16 @@ import msgspec
 from tidegate.errors import LogError, SerdeError
 from tidegate.gate.buffer import SPARE, Buffer
 from tidegate.gate.commands import check_key
-from tidegate.gate.decide import Decision, Event, Known, StatusRequested, Tick, Triggered, decide, is_held
+from tidegate.gate.decide import (
+    Decision,
+    EventReceived,
+    Known,
+    StatusRequested,
+    Tick,
+    Triggered,
+    decide,
+    is_held,
+)
 from tidegate.gate.formats import (
     GATE_WIDE,
     TOTALS,
@@ -34,7 +43,7 @@ from tidegate.types import TopicPartition
 AT_ONCE = 100
 """How many events of one key are drained in a row, while other keys wait."""
 
-Headers = tuple[tuple[str, bytes | None], ...]
+OwnHeaders = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(slots=True)
@@ -89,13 +98,13 @@ class GateStep:
         return key in self._paused or key in self._buffer or self.gate_wide_paused
 
     def event(
-        self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, raw: RawRecord
+        self, key: bytes | None, value: bytes | None, timestamp: int, headers: OwnHeaders, raw: RawRecord
     ) -> None:
         """Pass an event on, or hold it."""
         if key is not None and self.blocks(key):
             self._expire(key)
             known = self._known(key)
-            if decide(known, Event(), self._host.now()) is Decision.WAITS:
+            if decide(known, EventReceived(), self._host.now()) is Decision.WAITS:
                 host = self._host
                 held = Held(value, timestamp, host.origin(), host.stream_time, headers, host.now())
                 self._hold(key, held, raw)

@@ -21,7 +21,13 @@ from tidegate.log.open import open_log
 from tidegate.log.reopening import ReopeningLog
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.check_registry import check_registry
-from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience, SlotOverview, State
+from tidegate.runtime.driver.coordinator import (
+    Coordinator,
+    DriverResources,
+    DriverState,
+    Patience,
+    SlotOverview,
+)
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.host import machine_name
@@ -96,7 +102,7 @@ class Running:
         self._thread.start()
 
     @property
-    def state(self) -> State:
+    def state(self) -> DriverState:
         return self._coordinator.state
 
     @property

@@ -13,7 +13,7 @@ from tidegate.state.keys import Bound
 from tidegate.state.memory import SortedKeys, splitter
 from tidegate.state.protocol import BytesStore
 
-Change = tuple[bytes | None, int]
+RowChange = tuple[bytes | None, int]
 """The new value of a key (None deletes it) and the timestamp of its changelog record. A plain tuple, because
 one is created for each write."""
 
@@ -24,11 +24,11 @@ class CachedStore:
     def __init__(self, inner: BytesStore, suffix: int = 0) -> None:
         self.inner = inner
         self._inner_get = inner.get
-        self._changes: dict[bytes, Change] = {}
+        self._changes: dict[bytes, RowChange] = {}
         self._keys = SortedKeys(suffix)
         self._split = splitter(suffix)
-        self._undo: list[tuple[bytes, Change | None]] | None = None
-        self._before: dict[bytes, Change] | None = None
+        self._undo: list[tuple[bytes, RowChange | None]] | None = None
+        self._before: dict[bytes, RowChange] | None = None
         self._writes = 0
         self.bytes = 0
         self.largest = 1 << 62
@@ -91,7 +91,7 @@ class CachedStore:
                     "collect the rows first, then write",
                 )
 
-    def changes(self) -> dict[bytes, Change]:
+    def changes(self) -> dict[bytes, RowChange]:
         """Return the changes since the last commit: for the changelog, then for `inner`."""
         return self._changes
 

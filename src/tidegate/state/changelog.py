@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.errors import ConfigError, StateError
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import MAX_RECORD_BYTES, TopicSpec, check_config
-from tidegate.state.cached import Change
+from tidegate.state.cached import RowChange
 from tidegate.state.formats import Format
 from tidegate.state.protocol import RawRow
 
@@ -55,7 +55,7 @@ def changelog_spec(
     return TopicSpec(topic, partitions, settings)
 
 
-def to_records(changes: Mapping[bytes, Change], layout: Format) -> pa.RecordBatch:
+def to_records(changes: Mapping[bytes, RowChange], layout: Format) -> pa.RecordBatch:
     """Convert the changes of a commit interval to changelog records."""
     values: list[bytes | None] = [value for value, _ in changes.values()]
     if layout.timestamped:

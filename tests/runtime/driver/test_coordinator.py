@@ -15,7 +15,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError, UserCodeError
 from tidegate.log import names
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.driver.coordinator import Patience, State
+from tidegate.runtime.driver.coordinator import DriverState, Patience
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import request_stop
 from tidegate.runtime.slot.slot import RECORDS_PER_STEP
@@ -32,7 +32,7 @@ def test_caught_up_means_that_internal_topics_are_drained_too(fleet: Fleet) -> N
     lines = [f"a b{number % 10} c" for number in range(2 * RECORDS_PER_STEP)]
     fleet.connection.send(LINES, "k", *lines)
     driver, _ = fleet.catch_up()
-    assert driver.state is State.STOPPED
+    assert driver.state is DriverState.STOPPED
     assert fleet.counts() == expected(2 * RECORDS_PER_STEP)
 
 
@@ -119,19 +119,19 @@ def test_beyond_the_budget_the_app_stops_with_the_cause_first(fleet: Fleet) -> N
         one for one in fleet.connection.read(LINES) if one.partition == partition and one.offset == offset
     ]
     assert (topic, "b7" in found.value) == (LINES.name, True)
-    assert driver.state is State.FAILED
+    assert driver.state is DriverState.FAILED
 
 
 def test_a_second_driver_takes_over_and_the_first_ends(fleet: Fleet) -> None:
     send(fleet, 0, 50)
     with fleet.running() as (first, _):
-        wait_for(lambda: first.state is State.RUNNING)
+        wait_for(lambda: first.state is DriverState.RUNNING)
         with fleet.running() as (second, _):
-            wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            wait_for(lambda: first.state is DriverState.FAILED and second.state is DriverState.RUNNING)
             assert isinstance(first.error, FencedError)
             send(fleet, 50, 50)
             wait_for(lambda: fleet.counts() == expected(100))
-    assert second.state is State.STOPPED
+    assert second.state is DriverState.STOPPED
     assert fleet.counts() == expected(100)
 
 
@@ -143,30 +143,30 @@ def test_a_driver_that_was_superseded_while_it_waited_stops_nobody_else(fleet: F
     with fleet.during(first):
         wait_for(lambda: 0 in first.overview.landings)
         with fleet.running() as (second, _):
-            wait_for(lambda: first.state is State.FAILED and second.state is State.RUNNING)
+            wait_for(lambda: first.state is DriverState.FAILED and second.state is DriverState.RUNNING)
             first.stop()
             send(fleet, 0, 30)
             wait_for(lambda: fleet.counts() == expected(30))
-            assert second.state is State.RUNNING
+            assert second.state is DriverState.RUNNING
             assert read_control(fleet.log, "wordcount").stopped(ROLE) < second.epoch
 
 
 def test_a_start_that_goes_no_further_does_not_fence_the_driver_that_runs(fleet: Fleet) -> None:
     with fleet.running(slots=1) as (driver, launcher):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         prepare(fleet.app().build(), fleet.log, SystemClock(), partitions=3)
         assert driver.claim is not None
         driver.claim.begin_attempt(0, 2, 1)
         wait_for(lambda: len(launcher.launched) > 1)
-        assert driver.state is State.RUNNING
+        assert driver.state is DriverState.RUNNING
 
 
 def test_a_stop_from_outside_ends_the_app_in_order(fleet: Fleet) -> None:
     with fleet.running() as (driver, _):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         send(fleet, 0, 30)
         request_stop(fleet.log, "wordcount", "a-test", 1)
-        wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is DriverState.STOPPED)
     fleet.catch_up()
     assert fleet.counts() == expected(30)
 
@@ -177,7 +177,7 @@ def test_a_stop_of_an_older_epoch_stops_nobody(fleet: Fleet) -> None:
     send(fleet, 0, 30)
     with fleet.running() as (driver, _):
         wait_for(lambda: fleet.counts() == expected(30))
-        assert driver.state is State.RUNNING
+        assert driver.state is DriverState.RUNNING
 
 
 def test_no_slot_that_lands_is_an_error_by_name(fleet: Fleet) -> None:

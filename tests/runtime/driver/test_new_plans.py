@@ -13,7 +13,7 @@ from tests.waiting import HANG_SECONDS, wait_for
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.faultpoints import installed
-from tidegate.runtime.driver.coordinator import Coordinator, State
+from tidegate.runtime.driver.coordinator import Coordinator, DriverState
 from tidegate.runtime.driver.takeover import request_stop, take_over
 from tidegate.runtime.slot.job import SlotIntervals
 from tidegate.runtime.topics.control import ROLE, Stop, read_control
@@ -46,7 +46,7 @@ def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Flee
         launcher.rooms = 1
         assert driver.claim is not None
         driver.claim.begin_attempt(2, 2, 1)  # its job ends, and the next one never begins
-        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: driver.epoch == 2 and driver.state is DriverState.RUNNING)
         send(fleet, 30, 30)
         wait_for(lambda: fleet.counts() == expected(60))
         plan = read_control(fleet.log, "wordcount").plan(ROLE)
@@ -56,7 +56,7 @@ def test_a_slot_that_is_gone_for_good_leaves_its_tasks_to_the_others(fleet: Flee
         launcher.rooms = 3
         send(fleet, 60, 30)
         wait_for(lambda: fleet.counts() == expected(90))
-        assert driver.state is State.RUNNING
+        assert driver.state is DriverState.RUNNING
 
 
 def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
@@ -68,7 +68,7 @@ def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
         wait_for(lambda: fleet.counts() == expected(30))
         assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 1
         launcher.rooms = 3
-        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: driver.epoch == 2 and driver.state is DriverState.RUNNING)
         wait_for(lambda: len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 3)
         send(fleet, 30, 30)
         wait_for(lambda: fleet.counts() == expected(60))
@@ -76,7 +76,7 @@ def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
         send(fleet, 60, 30)
         wait_for(lambda: fleet.counts() == expected(90))
         assert (driver.epoch, driver.overview.plans) == (2, 2), "slots that run stay where they are"
-    assert driver.state is State.STOPPED
+    assert driver.state is DriverState.STOPPED
 
 
 @pytest.mark.parametrize("large", [300, 301])
@@ -97,7 +97,7 @@ def test_a_large_restore_is_saved_by_a_new_plan(fleet: Fleet, large: int) -> Non
             publish_status(fleet.log, "wordcount", numbers, 1)
         wait_for(lambda: len(driver.overview.numbers) == 2 or driver.epoch == 2)
         if large == 300:
-            wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+            wait_for(lambda: driver.epoch == 2 and driver.state is DriverState.RUNNING)
             assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 2
         else:
             before = launcher.asked_for_room
@@ -111,10 +111,10 @@ def test_a_driver_that_was_taken_over_during_a_new_plan_ends(fleet: Fleet) -> No
     driver, launcher = fleet.driver(None, patience=replace(QUICK, between_plans_seconds=0.2))
     launcher.rooms = 1
     with fleet.during(driver):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         claim = take_over(fleet.log, "wordcount", 1, SystemClock())
         launcher.rooms = 2
-        wait_for(lambda: driver.state is State.FAILED)
+        wait_for(lambda: driver.state is DriverState.FAILED)
         assert isinstance(driver.error, FencedError)
         assert read_control(fleet.log, "wordcount").epoch(ROLE) == claim.epoch
         claim.close()
@@ -140,7 +140,7 @@ def test_slots_that_the_driver_cancels_are_no_failures(fleet: Fleet) -> None:
             driver.claim.begin_attempt(slot, 2, 1)
         wait_for(lambda: all(silent(driver, slot) for slot in range(1, 6)))
         launcher.rooms = 1
-        wait_for(lambda: driver.epoch == 2 and driver.state is State.RUNNING)
+        wait_for(lambda: driver.epoch == 2 and driver.state is DriverState.RUNNING)
         send(fleet, 30, 30)
         wait_for(lambda: fleet.counts() == expected(60))
         assert len(read_control(fleet.log, "wordcount").plan(ROLE).slots) == 1
@@ -153,10 +153,10 @@ def test_cores_that_another_app_uses_are_requested_once(fleet: Fleet) -> None:
     launcher.rooms = 3
     launcher.before = lambda order: order.slot == 2 and launcher.cancelled[2].wait(HANG_SECONDS)
     with fleet.during(driver):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         before = launcher.asked_for_room
         wait_for(lambda: launcher.asked_for_room >= before + 3)
-        assert (driver.epoch, driver.overview.plans, driver.state) == (1, 1, State.RUNNING)
+        assert (driver.epoch, driver.overview.plans, driver.state) == (1, 1, DriverState.RUNNING)
 
 
 def test_a_stop_of_the_user_is_not_taken_for_that_of_a_new_plan(fleet: Fleet) -> None:
@@ -174,7 +174,7 @@ def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:
     """The new plan waits for a slot, which ends only after the user asked for the end of all."""
     patience = replace(QUICK, gone_seconds=GONE_SECONDS, new_plan_stop_seconds=HANG_SECONDS)
     with fleet.running(slots=2, patience=patience) as (driver, launcher):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         waits, asked = threading.Event(), threading.Event()
 
         def wait_for_the_user(order: SlotOrder) -> None:
@@ -191,7 +191,7 @@ def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:
         wait_for(lambda: read_control(fleet.log, "wordcount").stop(ROLE).for_new_plan)
         request_stop(fleet.log, "wordcount", "user", SystemClock().now())
         asked.set()
-        wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is DriverState.STOPPED)
         assert driver.epoch == 1
 
 
@@ -203,7 +203,7 @@ def test_a_stop_while_slots_land_ends_the_app_at_once(fleet: Fleet) -> None:
     with fleet.during(driver):
         wait_for(lambda: len(driver.overview.landings) == 1)
         request_stop(fleet.log, "wordcount", "user", SystemClock().now())
-        wait_for(lambda: driver.state is State.STOPPED, HANG_SECONDS / 2)
+        wait_for(lambda: driver.state is DriverState.STOPPED, HANG_SECONDS / 2)
 
 
 def test_a_log_that_fails_leaves_no_slot_without_a_driver(fleet: Fleet) -> None:
@@ -216,10 +216,10 @@ def test_a_log_that_fails_leaves_no_slot_without_a_driver(fleet: Fleet) -> None:
 
     driver, launcher = fleet.driver(2, patience=replace(QUICK, stop_seconds=0.5))
     with installed(fail), fleet.during(driver, name="the driver"):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         failing.set()
         driver.stop()
-        wait_for(lambda: driver.state is State.STOPPED)
+        wait_for(lambda: driver.state is DriverState.STOPPED)
         assert launcher.cancelled
         assert all(one.is_set() for one in launcher.cancelled.values())
         wait_for(lambda: not any(thread.name.startswith("tidegate-slot") for thread in threading.enumerate()))
@@ -232,7 +232,7 @@ def test_a_stop_does_not_wait_for_a_long_commit_interval(fleet: Fleet) -> None:
         wait_for(lambda: sum(one.records for one in driver.overview.numbers.values()) >= 31)
         assert fleet.counts() == {}
     assert not launcher.cancelled[0].is_set(), "it came to its end by itself"
-    assert driver.state is State.STOPPED
+    assert driver.state is DriverState.STOPPED
     fleet.commit_interval_ms = 20
     fleet.catch_up()
     assert fleet.counts() == expected(30)

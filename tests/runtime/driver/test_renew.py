@@ -12,7 +12,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log import names
 from tidegate.log.faultpoints import installed
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.driver.takeover import take_over
 from tidegate.runtime.topics.control import ROLE, read_control
 from tidegate.runtime.topics.slot_order import SlotOrder
@@ -87,7 +87,7 @@ def test_a_plan_is_written_where_the_writer_failed_for_a_slot(fleet: Fleet) -> N
     launcher.before = spend
     with fleet.during(driver):
         wait_for(lambda: fleet.counts() == expected(10) or driver.error is not None)
-        assert (driver.error, driver.state, driver.epoch) == (None, State.RUNNING, 1)
+        assert (driver.error, driver.state, driver.epoch) == (None, DriverState.RUNNING, 1)
 
 
 def test_a_plan_that_nobody_confirmed_is_not_written_twice(fleet: Fleet) -> None:

@@ -14,7 +14,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import LogError
 from tidegate.log import names
 from tidegate.log.faultpoints import installed
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.driver.takeover import request_stop, take_over
 from tidegate.runtime.topics.control import ROLE, read_control
 
@@ -69,10 +69,10 @@ def test_a_stop_while_the_driver_renews_its_epoch_ends_the_app(fleet: Fleet, whe
 
     hook = BeforeTheEpoch(stop) if when == "between" else at_arrival(when, 2, stop, "the driver")
     with installed(hook), fleet.during(driver, name="the driver"):
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         launcher.rooms = 2
         wait_for(lambda: bool(named), every=0.01)
-        wait_for(lambda: driver.state is State.STOPPED, ENDS_SECONDS)
+        wait_for(lambda: driver.state is DriverState.STOPPED, ENDS_SECONDS)
     assert named == ([1] if when in ("driver.2", "between") else [2])
     send(fleet, 0, 20)
     fleet.catch_up()

@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 from tidegate.errors import LogError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.writer import SqliteWriter
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.slot.job import SlotIntervals
 from tidegate.runtime.slot.purger import Purger
 from tidegate.types import Offset, TopicPartition
@@ -93,7 +93,7 @@ def test_a_refused_purge_is_warned_of_once_and_the_app_goes_on(tmp_path: Path) -
             fleet.connection.send(LINES, "k", *["a b"] * 10)
             wait_for(lambda turn=turn: fleet.counts().get("b") == 10 * turn)  # type: ignore[misc]
             wait_for(lambda turn=turn: len(log.asked) >= 4 * turn)  # type: ignore[misc]
-        assert driver.state is State.RUNNING
+        assert driver.state is DriverState.RUNNING
         wait_for(lambda: bool(driver.overview.warnings))
     assert not driver.overview.failures
     assert len(launcher.launched) == 1, "no slot started again"
@@ -109,7 +109,7 @@ def test_a_slot_that_is_stopped_closes_before_it_purges(tmp_path: Path) -> None:
     fleet = Fleet(log, tmp_path)
     fleet.connection.send(LINES, "k", *["a b"] * 10)
     driver, launcher = fleet.catch_up(slots=1)
-    assert driver.state is State.STOPPED
+    assert driver.state is DriverState.STOPPED
     assert fleet.counts() == {"a": 10, "b": 10}
     writer = f"close {launcher.launched[0].writer}"
     assert "purge" in log.events

@@ -22,7 +22,7 @@ from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.runtime.driver.coordinator import State
+from tidegate.runtime.driver.coordinator import DriverState
 from tidegate.runtime.output.on_error import CODE, POSITION, RecordPosition
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.topology.node import OnError
@@ -158,7 +158,7 @@ def test_after_refused_records_the_app_commits_as_before(log: SqliteLog, tmp_pat
     with fleet.running(1) as (driver, _):
         wait_for(lambda: len(read(log, "out")) == 99)
         position = TopicPartition(names.positions("copies"), 0)
-        wait_for(lambda: driver.state is State.RUNNING)
+        wait_for(lambda: driver.state is DriverState.RUNNING)
         [before] = log.ends([position]).values()
         fleet.connection.send(IN, "k", *map(str, range(10_000, 12_000)))
         wait_for(lambda: len(read(log, "out")) == 2_099)

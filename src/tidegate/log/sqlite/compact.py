@@ -24,7 +24,7 @@ from tidegate.log.topic import RATIO, TopicInfo
 KEYS_PER_PASS = 500_000
 NEVER = 2**63 - 1
 
-Run = list[tuple[Span, "bytes | None"]]
+SpanRun = list[tuple[Span, "bytes | None"]]
 
 
 def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: int) -> bool:
@@ -127,10 +127,10 @@ def _kept(span: Span, batch: pa.RecordBatch, newest: dict[bytes, int], now: int)
     return batch if all(mask) else batch.filter(pa.array(mask, pa.bool_()))
 
 
-def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[Run]:
+def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[SpanRun]:
     """Group adjacent spans into runs of about one full batch. Tombstones of different horizons do not share
     a run: they would all have to wait for the latest horizon, pass after pass."""
-    run: Run = []
+    run: SpanRun = []
     size, first_horizon = 0, 0
     for span, data in spans:
         horizon = _horizon(span, retention, now)

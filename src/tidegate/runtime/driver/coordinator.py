@@ -36,7 +36,7 @@ from tidegate.runtime.topics.control import ROLE, Cause, ControlFollower, Stop, 
 from tidegate.runtime.topics.failures import error_of
 from tidegate.runtime.topics.status import Failure, StatusFollower, Warned, publish_status
 
-__all__ = ["Coordinator", "DriverResources", "Launcher", "Patience", "SlotOverview", "State"]
+__all__ = ["Coordinator", "DriverResources", "DriverState", "Launcher", "Patience", "SlotOverview"]
 
 ROOM_CHECK_SECONDS = 2.0
 QUIET_SECONDS = 3.0
@@ -45,7 +45,7 @@ LAST_REPORTS_SECONDS = 3.0
 """The longest time to read what slots published while they ended."""
 
 
-class State(Enum):
+class DriverState(Enum):
     """The state of a driver."""
 
     STARTING = "starting"
@@ -81,7 +81,7 @@ class Coordinator:
         self._next_room_check = 0.0
         self._log_checked_at = 0.0
         self._last_room = self._unfilled_room = 0
-        self.state = State.STARTING
+        self.state = DriverState.STARTING
         self.error: TidegateError | None = None
         self._cause: Cause | None = None
         self.overview = SlotOverview()
@@ -115,21 +115,21 @@ class Coordinator:
                         break
                     self._adopt_partitions(claim)
         except BaseException as error:
-            self.state = State.FAILED
+            self.state = DriverState.FAILED
             if isinstance(error, TidegateError):
                 self.error = error
             self._cause = _cause_of(error)
             raise
         finally:
-            if self.state is not State.FAILED:
-                self.state = State.STOPPING
+            if self.state is not DriverState.FAILED:
+                self.state = DriverState.STOPPING
             with ExitStack() as closing:
                 for one in (status, control, claim):
                     if one is not None:
                         closing.callback(one.close)
                 self._end_epoch(status, self._resources.patience.stop_seconds)
-            if self.state is State.STOPPING:
-                self.state = State.STOPPED
+            if self.state is DriverState.STOPPING:
+                self.state = DriverState.STOPPED
 
     def stop(self) -> None:
         """Request a stop; `run` returns when everything is committed and closed. Safe from any thread."""
@@ -152,7 +152,7 @@ class Coordinator:
             driver_epoch.start_stages()
             self._warn_of_stages(driver_epoch)
         self._planned_at = time.monotonic()
-        self.state = State.RUNNING
+        self.state = DriverState.RUNNING
         return driver_epoch
 
     def _renewed_claim(self, claim: Claim, status: StatusFollower, control: ControlFollower) -> Claim:

@@ -14,7 +14,7 @@ SILENT_SECONDS = 3.0
 """Slots publish something once a second. One that has not for this long may not be running."""
 KEPT_EVENTS = 1000
 
-Event = Landing | Failure | Warned | Ended
+SlotEvent = Landing | Failure | Warned | Ended
 """What a user may want to see as it happens. A failure is one event, even if slot and driver both report
 it."""
 
@@ -34,7 +34,7 @@ class SlotOverview:
     restarts: int = 0
     plans: int = 0
     records: int = 0
-    _events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    _events: deque[SlotEvent] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     _event_count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -59,14 +59,14 @@ class SlotOverview:
         if isinstance(status, Landing | Warned | Ended):
             self._add_event(status)
 
-    def events_after(self, seen: int) -> tuple[int, list[Event]]:
+    def events_after(self, seen: int) -> tuple[int, list[SlotEvent]]:
         """Return how many events there were in all, and those after the first `seen` of them. Only the newest
         are kept."""
         with self._lock:
             new = min(self._event_count - seen, len(self._events))
             return self._event_count, list(self._events)[len(self._events) - new :]
 
-    def _add_event(self, event: Event) -> None:
+    def _add_event(self, event: SlotEvent) -> None:
         with self._lock:
             self._events.append(event)
             self._event_count += 1

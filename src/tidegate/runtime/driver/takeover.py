@@ -26,7 +26,7 @@ from tidegate.runtime.topics.control import (
     ROLE,
     Attempt,
     Cause,
-    Epoch,
+    EpochEntry,
     Plan,
     SlotPlan,
     StagePlan,
@@ -149,7 +149,7 @@ def _write_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int,
     reach("driver.2")
     found = read_control(log, app)
     epoch = found.epoch(ROLE) + 1
-    write_control(writer, app, {f"epoch/{ROLE}": Epoch(epoch)}, clock.now())
+    write_control(writer, app, {f"epoch/{ROLE}": EpochEntry(epoch)}, clock.now())
     writer.commit()
     return epoch, found.plan(ROLE)
 

@@ -12,7 +12,7 @@ from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
 
 Handler = Callable[[Record[Any, Any]], None]
-Check = Callable[[Node, Any], Record[Any, Any]]
+RecordCheck = Callable[[Node, Any], Record[Any, Any]]
 """Checks a record that user code created; raises if it cannot be written."""
 
 
@@ -59,7 +59,12 @@ class StepContext:
     """Implements `Context` for user code."""
 
     def __init__(
-        self, host: OperatorHost, node: Node, forward: Handler, named: Mapping[str, Handler], checked: Check
+        self,
+        host: OperatorHost,
+        node: Node,
+        forward: Handler,
+        named: Mapping[str, Handler],
+        checked: RecordCheck,
     ) -> None:
         self._host = host
         self._node = node

@@ -31,7 +31,7 @@ CONFIG = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(2**
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class Epoch(msgspec.Struct, frozen=True):
+class EpochEntry(msgspec.Struct, frozen=True):
     """The newest start of a driver, or its newest plan."""
 
     epoch: int
@@ -100,7 +100,7 @@ def control_topic(app: str) -> TopicSpec:
 
 
 _decoders: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Epoch, Attempt, Plan, Stop)
+    kind: msgspec.json.Decoder(kind) for kind in (EpochEntry, Attempt, Plan, Stop)
 }
 
 
@@ -134,7 +134,7 @@ class Control:
 
     def epoch(self, role: str) -> int:
         """Return the highest epoch of a role in any entry; 0 before the first."""
-        found = self._get(f"epoch/{role}", Epoch)
+        found = self._get(f"epoch/{role}", EpochEntry)
         return max(found.epoch if found else 0, self.plan(role).epoch)
 
     def attempt(self, role: str, slot: int) -> Attempt:
