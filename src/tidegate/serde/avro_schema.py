@@ -121,7 +121,7 @@ class _SchemaBuilder:
 
     def _field(self, field: inspect.Field) -> dict[str, Any]:
         if not SYMBOL.fullmatch(field.encode_name):
-            raise self._refused(f"the field {field.encode_name!r}, which is no name in Avro")
+            raise self._refused(f"the field {field.encode_name!r}, which is not a valid name in Avro")
         absent = msgspec.NODEFAULT
         if not field.required and field.default is absent and field.default_factory is absent:
             raise self._refused(f"the field {field.encode_name!r}, which may be absent")
@@ -175,7 +175,7 @@ class _SchemaBuilder:
         if name in self.classes:
             raise self._refused(f"two classes called {simple!r}")
         if not all(SYMBOL.fullmatch(part) for part in name.split(".")):
-            raise self._refused(f"{name!r}, which is no name in Avro")
+            raise self._refused(f"{name!r}, which is not a valid name in Avro")
         self.classes[name] = cls
         return name, False
 

@@ -52,7 +52,7 @@ class JsonSchema(Framed[T]):
             schema = None
         if not isinstance(schema, dict):
             raise ConfigError(
-                "bad-schema", f"{self.name}: its schema is no JSON object", "correct the schema"
+                "bad-schema", f"{self.name}: its schema is not a JSON object", "correct the schema"
             )
         title = schema.get("title")
         return text, title if isinstance(title, str) else None

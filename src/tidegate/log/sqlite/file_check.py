@@ -46,7 +46,9 @@ def check_file(path: Path, vfs: str | None) -> None:
 def _check_bytes(path: Path, vfs: str | None) -> None:
     size = path.stat().st_size if path.is_file() else 0
     if size < _HEADER_BYTES:
-        raise LogError("not-a-log", f"{path} is no tidegate log", "name another file, or move this one away")
+        raise LogError(
+            "not-a-log", f"{path} is not a tidegate log", "name another file, or move this one away"
+        )
     with _opened(path, vfs) as file:
         header = file.xRead(_HEADER_BYTES, 0)
         _check_header(path, header)
@@ -59,7 +61,9 @@ def _check_bytes(path: Path, vfs: str | None) -> None:
 
 def _check_header(path: Path, header: bytes) -> None:
     if not header.startswith(_MAGIC):
-        raise LogError("not-a-log", f"{path} is no tidegate log", "name another file, or move this one away")
+        raise LogError(
+            "not-a-log", f"{path} is not a tidegate log", "name another file, or move this one away"
+        )
     if _number(header, 68) != APPLICATION_ID:
         raise LogError("not-a-log", f"{path} is a SQLite file of another program", "name another file")
     if (version := _number(header, 60)) != FORMAT:

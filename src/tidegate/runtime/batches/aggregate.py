@@ -60,7 +60,7 @@ def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[l
     the order of writes. Keys with equal bytes are one key."""
     keys = columns.keys
     if None in keys.distinct:
-        raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
+        raise StateError("null-key", f"{node.label} needs a key", "give each record a key, or filter it out")
     encoded: list[Any] = keys.encoded(builder.key, builder.key.encode)
     numbers = keys.numbers
     if encoded is keys.raw and columns.rows is None:

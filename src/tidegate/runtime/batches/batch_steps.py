@@ -142,7 +142,9 @@ def emit(batch_node: BatchNode, host: BatchHost) -> Step:
         if isinstance(changes, Changes):
             columns = _rows_to_send(columns, changes)
         if node.kind is NodeKind.REPARTITION and None in columns.keys.distinct:
-            raise StateError("null-key", f"{node.label} needs a key", "give it one, or filter it out")
+            raise StateError(
+                "null-key", f"{node.label} needs a key", "give each record a key, or filter it out"
+            )
         if len(columns):
             host.emit_columns(node, columns)
         return columns

@@ -62,7 +62,7 @@ def check_no_state(log: Log, belongings: Belongings) -> None:
             f"app {belongings.app!r} has no positions here, and records were written to "
             f"{', '.join(used[:TOPICS_NAMED])}{more}: by another app of this id, such as one of Kafka "
             "Streams, or before its positions were deleted",
-            "use a new app id, which reads the sources from their start; or delete these topics, if nobody "
+            "use a new app id, which reads the sources from their start; or delete these topics, if no one "
             f"else needs them: tidegate reset {belongings.app} (MODULE:NAME where the id is not known)",
         )
 

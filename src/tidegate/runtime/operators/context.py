@@ -124,7 +124,7 @@ class StepContext:
     def schedule(self, every: int, call: Callable[[int], None], *, by: str = "stream") -> Timer:
         if every < 1 or by not in ("stream", "wall"):
             raise StateError(
-                "bad-timer", f"a timer every {every} ms by {by!r}", 'give milliseconds, "stream" or "wall"'
+                "bad-timer", f"a timer every {every} ms by {by!r}", 'use milliseconds, "stream" or "wall"'
             )
         return self._host.schedule(every, call, by)
 

@@ -59,7 +59,9 @@ class Chain(Protocol):
 def needed(node: Node, key: Any) -> Any:
     if key is None:
         raise StateError(
-            "null-key", f"{node.label} needs a key, and this record has none", "give it one, or filter it out"
+            "null-key",
+            f"{node.label} needs a key, and this record has none",
+            "give each record a key, or filter it out",
         )
     return key
 
