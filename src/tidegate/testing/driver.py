@@ -38,7 +38,7 @@ from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
 from tidegate.testing.gates import GateView
-from tidegate.testing.views import Discards, Outcome, StoreView, all_records, look_at
+from tidegate.testing.views import Discards, Outcome, StoreView, all_records, store_view
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.node import NodeKind, OnError
 
@@ -102,7 +102,7 @@ class Driver:
         self._connection = Connection(self.log, partitions=partitions, clock=self.clock)
         self._registry_before = [] if registry is None else [use_registry(registry)]
 
-    # --- in -------------------------------------------------------------------------------------------
+    # --- input ----------------------------------------------------------------------------------------
 
     @overload
     def send(
@@ -125,7 +125,7 @@ class Driver:
     def send(
         self, topic: Any, key: Any, *values: Any, timestamp: int | None = None, headers: Headers = ()
     ) -> None:
-        """Append records to a topic: at a time, or at the driver's. A None value deletes a row."""
+        """Append records to a topic: at a time, or at the clock's time. A None value deletes a row."""
         self._connection.send(topic, key, *values, timestamp=timestamp, headers=headers)
 
     def advance(self, millis: int) -> None:
@@ -208,15 +208,15 @@ class Driver:
         while idle < 2:
             busy = sum(len(slot.tasks) for slot in self._open) < len(run.tasks())
             for slot in list(self._open):
-                busy |= self._turn(slot, wait)
+                busy |= self._step_slot(slot, wait)
             for stage in self._stages:
                 busy |= stage.step()
             idle, wait = 0 if busy else idle + 1, 0.0
             if idle == 2 and not all(slot.drained() for slot in self._open):
                 idle, wait = 1, WAIT_SECONDS
 
-    def _turn(self, slot: Slot, wait: float) -> bool:
-        """One that fails is spent."""
+    def _step_slot(self, slot: Slot, wait: float) -> bool:
+        """Run one step of a slot and commit. A slot that fails is unusable."""
         try:
             busy = slot.step(wait)
             slot.commit()
@@ -250,17 +250,17 @@ class Driver:
         self._hosts += 1
 
     def gate(self, name: str) -> GateView:
-        """A gate of the app. Its topics are created; the next run applies requested statuses."""
+        """Return a gate of the app. Its topics are created; the next run applies requested statuses."""
         run = self._run or self._prepared()
         return GateView(name, run, self.log, self.clock, self._tasks)
 
     def _tasks(self) -> list[StreamTask]:
         return [task for slot in self._open for task in slot.tasks]
 
-    # --- out ------------------------------------------------------------------------------------------
+    # --- output ---------------------------------------------------------------------------------------
 
     def rows(self, table: TableTopic[K, V]) -> dict[K, V]:
-        """The rows of a table topic."""
+        """Return the rows of a table topic."""
         return self._connection.rows(table) if self._is_there(table) else {}
 
     @overload
@@ -268,7 +268,7 @@ class Driver:
     @overload
     def records(self, topic: TableTopic[K, V]) -> list[Record[K, V | None]]: ...
     def records(self, topic: Any) -> list[Record[Any, Any]]:
-        """The records of a topic, by timestamp; none if nothing was written yet."""
+        """Return the records of a topic, by timestamp; none if nothing was written yet."""
         return list(self._connection.read(topic)) if self._is_there(topic) else []
 
     @overload
@@ -276,7 +276,7 @@ class Driver:
     @overload
     def values(self, topic: TableTopic[K, V]) -> list[V | None]: ...
     def values(self, topic: Any) -> list[Any]:
-        """The values of a topic's records."""
+        """Return the values of a topic's records."""
         return [record.value for record in self.records(topic)]
 
     @overload
@@ -284,7 +284,7 @@ class Driver:
     @overload
     def by_key(self, topic: TableTopic[K, V]) -> dict[K, list[V | None]]: ...
     def by_key(self, topic: Any) -> dict[Any, list[Any]]:
-        """The values of each key, in their order."""
+        """Return the values of each key, in order."""
         found: dict[Any, list[Any]] = {}
         for record in self.records(topic):
             found.setdefault(record.key, []).append(record.value)
@@ -295,7 +295,7 @@ class Driver:
     @overload
     def by_partition(self, topic: TableTopic[K, V]) -> list[list[tuple[K, V | None]]]: ...
     def by_partition(self, topic: Any) -> list[list[tuple[Any, Any]]]:
-        """(key, value) of the records of each partition, in their order."""
+        """Return (key, value) of the records of each partition, in order."""
         if not self._is_there(topic):
             return []
         return [
@@ -304,23 +304,23 @@ class Driver:
         ]
 
     def dead_letters(self) -> list[Record[bytes | None, bytes | None]]:
-        """Records that failed under `on_error="dead-letter"`, as bytes, with the error in their headers. They
-        may have no key and no value: whatever failed is kept."""
+        """Return the records that failed under `on_error="dead-letter"`, as bytes, with the error in their
+        headers. They may have no key and no value."""
         topic = names.dead_letters(self._app.id)
         return all_records(self.log, topic) if topic in self.log.names() else []
 
     def store(self, store: str | StoreBuilder[Any]) -> StoreView:
-        """The rows of the tasks' stores of this name, and those of the changelog. Run first."""
+        """Return the rows of the tasks' stores of this name, and those of the changelog. Run first."""
         name = store if isinstance(store, str) else store.name
         if name not in self._stores():
             hint = f"it has: {', '.join(self._stores()) or 'none'}"
             raise ConfigError("no-such-store", f"the app has no store {name!r}", hint)
         if not self._open:
             raise ConfigError("not-running", "the driver does not run", "call run() first")
-        return look_at(name, self._tasks(), self.log)
+        return store_view(name, self._tasks(), self.log)
 
     def outcome(self) -> Outcome:
-        """All topics and stores, to be compared with those of another run. Run first."""
+        """Return all topics and stores, to compare with those of another run. Run first."""
         run = self._run
         if run is None:
             raise ConfigError("not-running", "the driver does not run", "call run() first")
@@ -359,7 +359,8 @@ class Driver:
         return list(dict.fromkeys(found))
 
     def _is_there(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> bool:
-        """Whether the log has the topic. One that the app does not use either is a mistake in the test."""
+        """Return whether the log has the topic. Raises if the app does not use it either: a mistake in the
+        test."""
         if topic.name in self.log.names():
             return True
         if not any(node.topic is topic for node in self._topology.nodes.values()):
@@ -370,7 +371,7 @@ class Driver:
             )
         return False
 
-    # --- the end --------------------------------------------------------------------------------------
+    # --- closing --------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close cleanly if that is still possible, and remove everything."""

@@ -22,7 +22,7 @@ RESULT_POINTS = ("log.commit.7", "log.commit.8")
 
 
 class Commit(StrEnum):
-    """The steps of a commit, as places for a crash: right before the step of that number."""
+    """The steps of a commit, as points for a crash: right before the step of that number."""
 
     TAKEN = "commit.1"
     OUTPUTS = "commit.2"
@@ -65,14 +65,14 @@ class Faults:
         self.reached: Counter[str] = Counter()
         self.happened: list[str] = []
         self._placed: deque[Placed] = deque()
-        self._seen = 0
+        self._arrivals = 0
         self._raised: list[BaseException] = []
 
     def crash(self, at: str, arrival: int, *, elsewhere: bool) -> None:
-        self._place(at, arrival, Crash(f"at {at}", elsewhere=elsewhere))
+        self._add(at, arrival, Crash(f"at {at}", elsewhere=elsewhere))
 
     def fail(self, at: str, arrival: int, error: ErrorKind | Exception) -> None:
-        self._place(at, arrival, error if isinstance(error, Exception) else _error(str(at), error))
+        self._add(at, arrival, error if isinstance(error, Exception) else _error(str(at), error))
 
     def caused(self, error: BaseException) -> bool:
         """Whether an error is a placed one, or was caused by one."""
@@ -92,9 +92,9 @@ class Faults:
             self._check()
         finally:
             self._placed.clear()
-            self._seen = 0
+            self._arrivals = 0
 
-    def _place(self, at: str, arrival: int, error: BaseException) -> None:
+    def _add(self, at: str, arrival: int, error: BaseException) -> None:
         if arrival < 1:
             raise ConfigError("bad-arrival", f"there is no arrival {arrival}", "count from 1")
         self._placed.append(Placed(str(at), arrival, error))
@@ -103,10 +103,10 @@ class Faults:
         self.reached[point] += 1
         if not self._placed or self._placed[0].point != point:
             return
-        self._seen += 1
-        if self._seen == self._placed[0].arrival:
+        self._arrivals += 1
+        if self._arrivals == self._placed[0].arrival:
             placed = self._placed.popleft()
-            self._seen = 0
+            self._arrivals = 0
             self.happened.append(str(placed))
             self._raised.append(placed.error)
             raise placed.error
@@ -116,7 +116,7 @@ class Faults:
         if self._placed:
             waiting = ", ".join(str(placed) for placed in self._placed)
             raise AssertionError(
-                f"did not happen: {waiting}; the point of the first was reached {self._seen} times"
+                f"did not happen: {waiting}; the point of the first was reached {self._arrivals} times"
             )
 
 

@@ -65,8 +65,8 @@ class Discards(QuietListener):
             self.rebuilt.append(f"{store}, partition {partition}: it has no changelog and missed a commit")
 
 
-def look_at(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:
-    """The store of this name, as the running tasks have it and as the log has it."""
+def store_view(name: str, tasks: Iterable[StreamTask], log: Log) -> StoreView:
+    """Return the store of this name, as the running tasks have it and as the log has it."""
     partitions: dict[int, Rows] = {}
     changelogs: dict[int, Rows] = {}
     for task in tasks:
@@ -103,7 +103,7 @@ def _joined(parts: Iterable[Rows]) -> Rows:
 
 
 def all_records(log: Log, topic: str) -> list[Record[bytes | None, bytes | None]]:
-    """Everything in a topic as bytes, partition by partition."""
+    """Return all records of a topic as bytes, partition by partition."""
     partitions = [TopicPartition(topic, number) for number in range(log.describe(topic).partitions)]
     ends = log.ends(partitions)
     return [

@@ -37,7 +37,7 @@ def properties(
         "inter.broker.listener.name": "BROKER",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(data),
-        # A killed broker is let in again only when the session of its former life has run out (else 9 s).
+        # A killed broker is readmitted only when its previous session has expired (else 9 s).
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
         "auto.create.topics.enable": "false",

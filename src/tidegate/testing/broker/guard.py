@@ -76,14 +76,14 @@ class GuardedProcess:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Handle signals that end us when the process has its guard: a handler that raised before, within Popen
-    or behind it, would leave an orphan."""
+    """Delay signals that end this process until the child has its guard: a handler that raised during Popen,
+    or right after it, would leave an orphan."""
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run in the main thread alone
         return
-    came: list[int] = []
+    received: list[int] = []
     before = {
-        number: signal.signal(number, lambda number, _frame: came.append(number))
+        number: signal.signal(number, lambda number, _frame: received.append(number))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) not in (signal.SIG_IGN, None)
     }
@@ -92,12 +92,12 @@ def _signals_wait() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for one in came:
+        for one in received:
             signal.raise_signal(one)
 
 
 def _guard_of(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """Started, and holding the process: from here on nothing is orphaned."""
+    """Start the guard and wait until it holds the process: from here on nothing is orphaned."""
     command = [sys.executable, "-I", "-S", "-c", _WATCH, str(process.pid)]
     guard = subprocess.Popen(  # noqa: S603 - our own command
         command,

@@ -63,7 +63,7 @@ def _folder(under: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Only one process at a time makes `folder`; a lock dies with its process."""
+    """Let only one process at a time create `folder`; a lock dies with its process."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -76,7 +76,7 @@ class Broker:
     def wait_ready(self, timeout: float = _TIMEOUT) -> None:
         """Return once clients are served."""
         end = time.monotonic() + timeout
-        while not (_UP in self._told() and answers(self._port)):
+        while not (_UP in self._output() and answers(self._port)):
             if self.pid is None:
                 raise self._failed("ended while it started")
             if time.monotonic() > end:
@@ -85,7 +85,7 @@ class Broker:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone; what it had not yet synced is in the page cache and stays."""
+        """SIGKILL, and wait until it has ended; what it had not yet synced is in the page cache and stays."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -93,18 +93,18 @@ class Broker:
         self._end(signal.SIGTERM)
 
     def freeze(self) -> None:
-        """SIGSTOP, and wait until all threads stand still: connections stay open and nothing answers."""
+        """SIGSTOP, and wait until all threads are stopped: connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
-        while self.pid is not None and not _stands_still(self.pid):
+        while self.pid is not None and not _all_threads_stopped(self.pid):
             time.sleep(0.01)
 
     def wake(self) -> None:
-        """SIGCONT: it goes on where it was frozen."""
+        """SIGCONT: it continues where it was frozen."""
         self._signal(signal.SIGCONT)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of what the current process wrote."""
-        return "\n".join(self._told().decode(errors="replace").splitlines()[-lines:])
+        """Return the end of what the current process wrote."""
+        return "\n".join(self._output().decode(errors="replace").splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
@@ -142,7 +142,7 @@ class Broker:
         if ran.returncode != 0:
             raise self._failed("could not format its folder")
 
-    def _told(self) -> bytes:
+    def _output(self) -> bytes:
         with self.log_file.open("rb") as log:
             log.seek(self._from)
             return log.read()
@@ -156,8 +156,8 @@ class Broker:
         )
 
 
-def _stands_still(pid: int) -> bool:
-    """Whether each thread of a process is stopped: a busy one goes on for a while on a busy machine."""
+def _all_threads_stopped(pid: int) -> bool:
+    """Return whether each thread of a process is stopped, which takes a while on a busy machine."""
     states = set()
     for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(OSError):

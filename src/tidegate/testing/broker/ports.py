@@ -1,7 +1,7 @@
 """Free loopback ports that stay free while a broker is down.
 
-They are drawn from below the range that the system gives to clients: otherwise an outgoing connection could
-take the port of a killed broker before it is started again.
+They are below the range that the system assigns to clients: otherwise an outgoing connection could take the
+port of a killed broker before it is restarted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CLIENT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports without a listener."""
+    """Return this many different ports without a listener."""
     highest = int(_CLIENT_RANGE.read_text().split()[0]) if _CLIENT_RANGE.exists() else 32_768
     found: list[int] = []
     for port in random.SystemRandom().sample(range(_LOWEST, highest), highest - _LOWEST):
@@ -39,7 +39,7 @@ def is_free(port: int) -> bool:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody accepts connections on the port."""
+    """Return whether a server accepts connections on the port."""
     try:
         socket.create_connection((LOOPBACK, port), timeout=1).close()
     except OSError:

@@ -20,7 +20,7 @@ class LogBench(Protocol):
     """Access to the log under test."""
 
     def open(self) -> Log:
-        """Another handle on the same log, as another process would have. The bench closes it."""
+        """Return another handle on the same log, as another process would have. The bench closes it."""
         ...
 
     def compact(self, topic: str) -> None:
@@ -29,7 +29,7 @@ class LogBench(Protocol):
 
 
 def name() -> str:
-    """A topic name of one's own: a broker is shared by many tests."""
+    """Return a unique topic name: a broker is shared by many tests."""
     return f"t-{uuid.uuid4().hex[:12]}"
 
 
@@ -58,7 +58,7 @@ def values(rows: Iterable[ReadRow]) -> list[bytes | None]:
 
 
 def drain(reader: Reader, partition: TopicPartition, count: int) -> list[ReadRow]:
-    """Poll until `count` records came."""
+    """Poll until `count` records have arrived."""
     rows: list[ReadRow] = []
     deadline = time.monotonic() + WAIT_SECONDS
     while len(rows) < count and time.monotonic() < deadline:

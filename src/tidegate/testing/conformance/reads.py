@@ -27,7 +27,7 @@ from tidegate.types import Offset, TopicPartition
 class ReadConformance:
     """Readers, ends, bounded reads, folds, purge and compaction."""
 
-    def test_a_reader_goes_on_from_its_position_and_knows_the_end(self, bench: LogBench) -> None:
+    def test_a_reader_continues_from_its_position_and_knows_the_end(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)
         log.append(partition, to_batch([row(b"k", b"%d" % n) for n in range(10)]))
@@ -57,7 +57,7 @@ class ReadConformance:
             [b"%d" % turn for turn in range(first, 30, 3)] for first in range(3)
         ]
 
-    def test_a_paused_partition_gives_nothing_and_goes_on_where_it_was(self, bench: LogBench) -> None:
+    def test_a_paused_partition_returns_nothing_and_continues_where_it_was(self, bench: LogBench) -> None:
         log = bench.open()
         topic = make(log, 2)
         one, two = (TopicPartition(topic, n) for n in range(2))
@@ -106,7 +106,7 @@ class ReadConformance:
         assert found == [3, 4, 5, 6]
         assert list(read_between(log, partition, 7, 7)) == []
 
-    def test_a_bounded_read_beyond_the_end_waits_and_then_says_so(self, bench: LogBench) -> None:
+    def test_a_bounded_read_beyond_the_end_waits_and_then_raises(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)
         log.append(partition, to_batch([row(b"k", b"v")]))
@@ -115,14 +115,14 @@ class ReadConformance:
         assert error.value.code == "end-not-reached"
         assert error.value.retryable
 
-    def test_the_offset_of_a_time_is_the_first_record_as_late(self, bench: LogBench) -> None:
+    def test_the_offset_of_a_time_is_the_first_record_at_or_after_it(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)
         for at in (1000, 2000, 3000, 4000, 5000):
             log.append(partition, to_batch([row(b"k", b"v", at)]))
         assert [log.offset_at(partition, at) for at in (0, 2000, 2001, 4500, 5001)] == [0, 1, 2, 4, 5]
 
-    def test_a_purge_cuts_history_and_is_told_to_who_comes_too_late(self, bench: LogBench) -> None:
+    def test_a_purge_cuts_history_and_a_late_reader_gets_an_error(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)
         for turn in range(10):

@@ -20,7 +20,7 @@ from tidegate.types import TopicPartition
 class TopicConformance:
     """Topics: created, described, deleted."""
 
-    def test_a_created_topic_is_described_as_asked_for(self, bench: LogBench) -> None:
+    def test_a_created_topic_is_described_as_requested(self, bench: LogBench) -> None:
         log = bench.open()
         topic = make(log, 3, cleanup_policy="compact")
         info = log.describe(topic)
@@ -60,7 +60,7 @@ class TopicConformance:
         with pytest.raises(LogError):
             log.ends([TopicPartition(missing, 0)])
 
-    def test_a_topic_created_anew_is_empty_and_has_another_uid(self, bench: LogBench) -> None:
+    def test_a_recreated_topic_is_empty_and_has_another_uid(self, bench: LogBench) -> None:
         log = bench.open()
         topic = make(log)
         partition = TopicPartition(topic, 0)

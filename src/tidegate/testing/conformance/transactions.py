@@ -54,7 +54,7 @@ class TransactionConformance:
             writer.commit()
         assert read_all(log, partition) == []
 
-    def test_flush_tells_the_offset_that_a_position_in_the_same_transaction_needs(
+    def test_flush_returns_the_offset_that_a_position_in_the_same_transaction_needs(
         self, bench: LogBench
     ) -> None:
         log = bench.open()
@@ -72,7 +72,7 @@ class TransactionConformance:
         for offset, written in zip(offsets, (1, 3, 6), strict=True):
             assert sum(found.offset < offset for found in rows) == written
 
-    def test_flush_tells_where_an_untouched_partition_stands(self, bench: LogBench) -> None:
+    def test_flush_returns_the_end_of_an_untouched_partition(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)
         with closing(log.writer(name())) as writer:
