@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m benchmarks.<name>` measures one thing and tells whether its targets hold."""
+"""Benchmarks: `python -m benchmarks.<name>` measures one thing and reports whether its targets hold."""

@@ -168,7 +168,7 @@ def bench(app: App, folder: Path, name: str) -> Iterator[Bench]:
 def holding(report: Report, folder: Path, *, quick: bool) -> None:
     each: list[float] = []
     for count in (1_000, 10_000) if quick else (1_000, 10_000, 100_000):
-        report.tell(f"holding {count:,} events of one key")
+        report.progress(f"holding {count:,} events of one key")
         with bench(gated(), folder, f"hold-{count}") as one:
             one.open()
             one.gate.commander.pause(b"ada")
@@ -206,7 +206,7 @@ def passing(report: Report, folder: Path, *, quick: bool) -> None:
         rates: dict[str, list[float]] = {name: [] for name in makers}
         for turn in range(turns):
             for number, (name, make) in enumerate(makers.items()):
-                report.tell(f"{job}, {count:,} events {name}, turn {turn + 1}")
+                report.progress(f"{job}, {count:,} events {name}, turn {turn + 1}")
                 with bench(make(), folder, f"pass-{turn}-{number}") as one:
                     one.open()
                     one.send(keys, topic.name, values)
@@ -227,12 +227,12 @@ def draining(report: Report, folder: Path, *, quick: bool) -> None:
     count, rate = (10_000 if quick else 100_000), 1_000
     with bench(gated(), folder, "drain") as one:
         one.open()
-        report.tell("latency of other keys with nothing to let out")
+        report.progress("latency of other keys with nothing to let out")
         alone = _latencies(one, rate, 5.0)
         one.gate.commander.pause(b"ada")
         one.send([b"ada"] * count)
         one.work(one.drained)
-        report.tell(f"letting out {count:,} events of one key while others come")
+        report.progress(f"letting out {count:,} events of one key while others come")
         before = one.end_of("gated-door-admitted")
         one.gate.commander.resume(b"ada")
         began = time.monotonic()
@@ -276,7 +276,7 @@ def opening(report: Report, folder: Path, *, quick: bool) -> None:
     with bench(gated(), folder, "open") as one:
         one.open()
         one.gate.commander.pause_all()
-        report.tell(f"holding {count:,} events of 10,000 keys")
+        report.progress(f"holding {count:,} events of 10,000 keys")
         one.send([b"k%d" % (number % 10_000) for number in range(count)])
         one.work(one.drained)
         assert one.slot is not None
@@ -288,7 +288,7 @@ def opening(report: Report, folder: Path, *, quick: bool) -> None:
 
 
 def pausing(report: Report, folder: Path, *, quick: bool) -> None:
-    report.tell("pause calls until they are applied")
+    report.progress("pause calls until they are applied")
     found: list[float] = []
     with bench(gated(), folder, "pause") as one:
         slot = one.open()
@@ -313,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
     options = parser.parse_args(arguments)
     report = Report("gate", machine())
-    report.tell = lambda what: print(f"... {what}", file=sys.stderr, flush=True)
+    report.progress = lambda what: print(f"... {what}", file=sys.stderr, flush=True)
     try:
         with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as folder:
             for part in PARTS.values():

@@ -58,7 +58,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
     with Crew(WRITERS + 1) as crew:
         for number in range(rounds):
             for scenario in latencies:
-                report.tell(f"commits: {scenario.name}, round {number + 1} of {rounds}")
+                report.progress(f"commits: {scenario.name}, round {number + 1} of {rounds}")
                 latencies[scenario] += play(crew, folder, scenario, number, loaded)
     base = percentile(latencies[one], 99)
     for scenario, found in latencies.items():

@@ -22,7 +22,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
     """5M records, read by a process that does nothing else."""
     records = 1_000_000 if quick else 5_000_000
     path = folder / "long.db"
-    report.tell(f"memory: writing {records:,} records")
+    report.progress(f"memory: writing {records:,} records")
     log = SqliteLog(path)
     log.create(TopicSpec(PARTITION.topic))
     writer = log.writer("benchmark")
@@ -33,7 +33,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
         writer.commit()
     writer.close()
     log.close()
-    report.tell("memory: reading")
+    report.progress("memory: reading")
     with Crew(1) as crew:
         [(first, second)] = crew.play([(read, (path, records))])
     report.measured(f"memory: RSS, first half of {records:,} records", first / 2**20, "MiB")
@@ -57,5 +57,5 @@ def read(turn: Turn, path: Path, records: int) -> tuple[int, int]:
 
 
 def resident() -> int:
-    """Bytes of this process in memory, as Linux tells them."""
+    """Bytes of this process in memory, as Linux reports them."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

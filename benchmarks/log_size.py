@@ -31,11 +31,11 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
     """2M updates of 100k keys."""
     updates = 400_000 if quick else 2_000_000
     path = folder / "compacted.db"
-    report.tell(f"size: {updates:,} updates in commits of {COMMIT_RECORDS}")
+    report.progress(f"size: {updates:,} updates in commits of {COMMIT_RECORDS}")
     log = SqliteLog(path)
     log.create(TopicSpec(PARTITION.topic, config={"cleanup.policy": "compact"}))
     _update(log, updates)
-    report.tell("size: compaction")
+    report.progress("size: compaction")
     log.compact(PARTITION.topic)
     live = _live(log)
     log.close()

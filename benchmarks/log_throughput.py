@@ -54,7 +54,7 @@ def measure(report: Report, folder: Path, *, quick: bool) -> None:
         batches = batches_of(count, size)
         seconds = Seconds()
         for number in range(repetitions):
-            report.tell(f"throughput: {size:,} records per transaction, {number + 1} of {repetitions}")
+            report.progress(f"throughput: {size:,} records per transaction, {number + 1} of {repetitions}")
             _log(folder / f"log-{size}-{number}.db", batches, seconds)
             _table(folder / f"plain-{size}-{number}.db", batches, seconds)
         _tell(report, size, count * size, seconds)

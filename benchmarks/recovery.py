@@ -8,7 +8,7 @@ Python process alone. A partition goes on with its first count by the new driver
 What Spark takes by itself is measured beside it, in turns: a process that starts a session and runs one task
 in a Python worker, and nothing else. What is promised is the ratio.
 
-Phases are read off the log and the driver's own lines, so nothing is asked of the processes measured:
+Phases are read off the log and the driver's own lines, so the processes measured get no requests:
 
     python     from the start of the process to "starting Spark": imports, the app, checks
     session    to the first sign of the driver in the control topic: Java, Spark's session, the take-over
@@ -118,7 +118,7 @@ class Driver:
 
     def __init__(self, folder: Path) -> None:
         self.began = time.time()
-        self.said: list[tuple[float, str]] = []
+        self.lines: list[tuple[float, str]] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tidegate", "run", "--slots", "2"],
             cwd=folder,
@@ -133,10 +133,10 @@ class Driver:
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
         self._reader.start()
 
-    def heard(self, text: str) -> float:
-        """When it first said this."""
-        wait_for(lambda: any(text in line for _, line in self.said) or self.process.poll() is not None, 180)
-        return next(at for at, line in self.said if text in line)
+    def time_of(self, text: str) -> float:
+        """When a line with this text first came."""
+        wait_for(lambda: any(text in line for _, line in self.lines) or self.process.poll() is not None, 180)
+        return next(at for at, line in self.lines if text in line)
 
     def kill(self) -> None:
         """Python and Java at once."""
@@ -148,7 +148,7 @@ class Driver:
     def _read(self, stream: IO[bytes]) -> None:
         with stream:
             for line in stream:
-                self.said.append((time.time(), line.decode(errors="replace")))
+                self.lines.append((time.time(), line.decode(errors="replace")))
 
 
 class Place:
@@ -210,7 +210,7 @@ def place() -> Iterator[Place]:
 
 
 def bare() -> Bare:
-    """One process with Spark and nothing of ours."""
+    """One process with Spark and nothing of tidegate."""
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=True, env=env)
     return Bare(*map(float, done.stdout.split()))
@@ -223,7 +223,7 @@ def killed_driver(place: Place, driver: Driver) -> tuple[Driver, dict[str, float
     began = time.time()
     again = Driver(place.folder)
     counts = place.await_counts(before[CONTROL])
-    spark = again.heard("starting Spark")
+    spark = again.time_of("starting Spark")
     control, landings = place.control(before[CONTROL]), place.landings(before[STATUS])
     times = [
         began,
@@ -257,12 +257,12 @@ def measure(report: Report, quick: bool) -> None:
     slots: list[dict[str, float]] = []
     bares: list[Bare] = []
     with place() as where, Feeder(where.log):
-        report.tell("the first start")
+        report.progress("the first start")
         driver = Driver(where.folder)
         try:
             where.await_counts()
             for number in range(rounds):
-                report.tell(f"round {number + 1} of {rounds}")
+                report.progress(f"round {number + 1} of {rounds}")
                 time.sleep(SETTLED_SECONDS)
                 slots.append(killed_slot(where, number % 2))
                 time.sleep(SETTLED_SECONDS)

@@ -28,7 +28,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One number, None where it could not be measured. `target` says in words what was promised of it; None
+    """One number, None where it could not be measured. `target` is the promise in words; None
     where nothing was."""
 
     name: str
@@ -45,7 +45,7 @@ class Report:
     benchmark: str
     machine: dict[str, str | int | float]
     results: list[Result] = field(default_factory=list)
-    tell: Callable[[str], None] = lambda _: None
+    progress: Callable[[str], None] = lambda _: None
     """Says what is being measured now, to whoever waits."""
 
     def measured(self, name: str, value: float, unit: str) -> None:
@@ -65,7 +65,7 @@ class Report:
         self.results.append(Result(name, value, unit, f"< {target:g}", value < target))
 
     def missing(self, name: str, unit: str, target: str, why: str) -> None:
-        """A number that could not be measured: its target is not reached, and the result says why."""
+        """A number that could not be measured: its target is not reached, and the result has the reason."""
         self.results.append(Result(f"{name} ({why})", None, unit, target, holds=False))
 
     def as_json(self) -> str:
@@ -96,7 +96,7 @@ def run(
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
     options = parser.parse_args(arguments)
-    report = Report(benchmark, machine(), tell=lambda what: print(f"... {what}", file=sys.stderr))
+    report = Report(benchmark, machine(), progress=lambda what: print(f"... {what}", file=sys.stderr))
     measure(report, options.quick)
     if options.json:
         print(report.as_json())
@@ -118,7 +118,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def machine() -> dict[str, str | int | float]:
-    """The machine in words that tell how fast it is, and not which or whose it is."""
+    """The machine in words that show how fast it is, and not which or whose it is."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "system": platform.system(),
@@ -130,7 +130,7 @@ def machine() -> dict[str, str | int | float]:
 
 
 def processor(cpuinfo: Path) -> str:
-    """The processor's model where the system tells it, else its architecture."""
+    """The processor's model where the system reports it, else its architecture."""
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
             name, _, value = line.partition(":")

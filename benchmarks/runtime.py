@@ -20,7 +20,7 @@ from tidegate.spark.session import start_session
 
 def measure(report: Report, quick: bool) -> None:
     """All parts on one session."""
-    report.tell("starting Spark")
+    report.progress("starting Spark")
     begun = time.perf_counter()
     session, _ = start_session("benchmark", {"master": "local[2]"})
     started = time.perf_counter() - begun

@@ -15,6 +15,6 @@ def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
     for partitions in (1, 64) if quick else (1, 4, 16, 64):
         for keys in (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000):
             name = f"count, {partitions} partition{'s' if partitions > 1 else ''}, {keys:,} keys"
-            report.tell(f"curve: {name}, {records:,} records")
+            report.progress(f"curve: {name}, {records:,} records")
             rate = on_spark(session, counting, records, partitions=partitions, keys=keys)
             report.measured(name, rate, "records/s")

@@ -34,11 +34,11 @@ OUTPUTS = [TopicPartition(COUNTS.name, number) for number in range(PARTITIONS)]
 
 def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
     """First outputs, then so many minutes of one app."""
-    report.tell("time to the first output")
+    report.progress("time to the first output")
     firsts = [first_output(session) for _ in range(3 if quick else 5)]
     report.measured("start to first output, session running", median(firsts), "s")
     seconds = 15.0 if quick else 300.0
-    report.tell(f"latency at {RATE:,} records/s, {seconds:.0f} s")
+    report.progress(f"latency at {RATE:,} records/s, {seconds:.0f} s")
     with fresh(0) as place, running(session, counting, place), Crew(1) as crew:
         found, late = latencies(crew, place, seconds)
     name = f"latency at {RATE:,}/s, {seconds:.0f} s"

@@ -21,7 +21,7 @@ def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
     """Both apps, as their paths through a task differ."""
     records = 500_000 if quick else 5_000_000
     for app, what in ((counting, "whole-batch count"), (adding, "processor")):
-        report.tell(f"memory: {what}, {records:,} records")
+        report.progress(f"memory: {what}, {records:,} records")
         first, second = halves(session, app, records)
         name = f"RSS of the slot, {what}, {records:,} records"
         report.measured(f"{name}: median, first half", median(first) / 2**20, "MiB")
@@ -44,5 +44,5 @@ def halves(session: SparkSession, app: App, records: int) -> tuple[list[int], li
 
 
 def resident(process: int) -> int:
-    """Bytes of a process in memory, as Linux tells them."""
+    """Bytes of a process in memory, as Linux reports them."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

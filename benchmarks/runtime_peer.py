@@ -46,9 +46,9 @@ def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
         if not has_protobuf():
             report.missing(target, "x", f">= {TARGET:g}", "protobuf is not installed")
             continue
-        report.tell(f"{name}: ours")
+        report.progress(f"{name}: ours")
         ours = on_spark(session, counting, records, slots=SLOTS, keys=keys)
-        report.tell(f"{name}: transformWithStateInPandas")
+        report.progress(f"{name}: transformWithStateInPandas")
         theirs = in_pandas(session, records, batch, keys)
         report.measured(f"{name}: {SLOTS} slots", ours, "records/s")
         report.measured(f"{name}: transformWithStateInPandas", theirs, "records/s")

@@ -38,7 +38,7 @@ def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
         ):
             plains, sparks = [], []
             for turn in range(turns + 1):
-                report.tell(
+                report.progress(
                     f"{what}, {records:,} records, " + (f"turn {turn} of {turns}" if turn else "warm-up")
                 )
                 if turn % 2:

@@ -99,7 +99,7 @@ def fill(log: SqliteLog, topic: str, count: int) -> None:
 
 
 def restore_speed(report: Report, folder: Path, count: int) -> None:
-    report.tell(f"restore of {count:,} records")
+    report.progress(f"restore of {count:,} records")
     log = SqliteLog(folder / "log.db")
     log.create(changelog_spec("rows-changelog", 1, {}))
     fill(log, "rows-changelog", count)
@@ -124,7 +124,7 @@ def restore_speed(report: Report, folder: Path, count: int) -> None:
 
 
 def get_and_put(report: Report, folder: Path, count: int) -> None:
-    report.tell("typed get and put")
+    report.progress("typed get and put")
     log = SqliteLog(folder / "log.db")
     log.create(changelog_spec("counts-changelog", 1, {}))
     log.create(positions_topic(APP))
@@ -162,7 +162,7 @@ def get_and_put(report: Report, folder: Path, count: int) -> None:
 
 
 def commits(report: Report, folder: Path, turns: int) -> None:
-    report.tell("commits with 1 and 16 stores")
+    report.progress("commits with 1 and 16 stores")
     log = SqliteLog(folder / "log.db")
     log.create(positions_topic(APP))
     many = [stores.key_value(f"s{number}", int) for number in range(16)]
@@ -188,7 +188,7 @@ def commits(report: Report, folder: Path, turns: int) -> None:
 
 
 def open_time(report: Report, folder: Path) -> None:
-    report.tell("opening a current store")
+    report.progress("opening a current store")
     log = SqliteLog(folder / "log.db")
     log.create(changelog_spec("rows-changelog", 1, {}))
     fill(log, "rows-changelog", 100_000)
@@ -205,7 +205,7 @@ def open_time(report: Report, folder: Path) -> None:
 
 
 def memory(report: Report, folder: Path, count: int) -> None:
-    report.tell(f"memory: restoring {count:,} records")
+    report.progress(f"memory: restoring {count:,} records")
     log = SqliteLog(folder / "log.db")
     log.create(changelog_spec("rows-changelog", 1, {}))
     fill(log, "rows-changelog", count)

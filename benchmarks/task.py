@@ -57,7 +57,7 @@ def fill(log: SqliteLog, count: int) -> tuple[list[bytes], list[bytes]]:
     return keys, values
 
 
-def ours(
+def run_task(
     log: SqliteLog,
     folder: Path,
     declare: Callable[[App], None],
@@ -160,7 +160,7 @@ def fresh(count: int) -> Iterator[tuple[SqliteLog, Path, list[bytes], list[bytes
 
 def timed(count: int, declare: Callable[[App], None], *, batches: bool, every: int | None = None) -> float:
     with fresh(count) as (log, folder, _, _):
-        return ours(log, folder, declare, "app", batches=batches, commit_every=every)
+        return run_task(log, folder, declare, "app", batches=batches, commit_every=every)
 
 
 def timed_bare(count: int) -> float:
@@ -172,7 +172,7 @@ def measure(report: Report, quick: bool) -> None:
     records, turns = (50_000, 3) if quick else (300_000, 5)
     costs, gains, singles, wholes = [], [], [], []
     for turn in range(turns):
-        report.tell(f"per record, bare and whole batch, turn {turn + 1} of {turns}")
+        report.progress(f"per record, bare and whole batch, turn {turn + 1} of {turns}")
         by_hand = timed_bare(records)
         single = timed(records, total, batches=False, every=BATCH)
         counted = timed(records, count, batches=False)
@@ -186,7 +186,7 @@ def measure(report: Report, quick: bool) -> None:
     report.measured("whole-batch count", median(wholes), "records/s")
     report.at_least("whole-batch count, times per record", median(gains), "x", 5)
     for length in (1, 5, 20):
-        report.tell(f"a chain of {length} steps")
+        report.progress(f"a chain of {length} steps")
         for batches, how in ((False, "record by record"), (True, "whole batches")):
             seconds = timed(records, chain_of(length), batches=batches)
             report.measured(f"chain of {length}, {how}", records / seconds, "records/s")

@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--engines", type=_some(ENGINES), default=list(ENGINES), help=", ".join(ENGINES))
     options = parser.parse_args(arguments)
     report = Report("peers", machine())
-    reported = Told(report)
-    report.tell = reported.next
+    reported = Progress(report)
+    report.progress = reported.next
     records = 200_000 if options.quick else 4_000_000
     try:
         # On the disk of the working folder: the place for temporary files may be memory.
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             Console(width=None if sys.stdout.isatty() else 140).print(report.table())
 
 
-class Told:
+class Progress:
     """Rows as they come, to whoever waits: a full run takes long."""
 
     def __init__(self, report: Report) -> None:

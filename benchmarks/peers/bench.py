@@ -61,7 +61,7 @@ class Bench:
     _filled: bool = False
 
     def of(self, *names: str) -> dict[str, Peer]:
-        """Those of these engines that were asked for."""
+        """Those of these engines that were requested."""
         return {name: self.chosen[name] for name in names if name in self.chosen}
 
     def output(self, name: str) -> str:
@@ -72,18 +72,18 @@ class Bench:
     def counted(self, name: str) -> Counted:
         """Let an engine count the source, once."""
         if not self._filled:
-            self.report.tell(f"filling the source with {self.records:,} records")
+            self.report.progress(f"filling the source with {self.records:,} records")
             self.log.create(TopicSpec(SOURCE, PARTITIONS, {"retention.ms": "-1"}))
             fill(self.log, SOURCE, self.records)
             self._filled = True
-            self.report.tell("warming up: a broker that has compiled nothing yet is slower")
+            self.report.progress("warming up: a broker that has compiled nothing yet is slower")
             self._count(f"{name}-first", self.chosen[name])
         if name not in self._counted:
             self._counted[name] = self._count(name, self.chosen[name])
         return self._counted[name]
 
     def _count(self, name: str, peer: Peer) -> Counted:
-        self.report.tell(f"{peer.name}: counting {self.records:,} records")
+        self.report.progress(f"{peer.name}: counting {self.records:,} records")
         app, output, folder = f"count-{name}", self.output(f"count-{name}-output"), self.folder / name
         with self.running(peer, SOURCE, output, app, folder) as run:
             watch = Watch(self.log, self.kafka.bootstrap, app, SOURCE, output)
@@ -113,7 +113,7 @@ class Bench:
             yield run
         except WrongResultError:
             for file in sorted(folder.glob("*.log")):  # gone with the folder otherwise
-                self.report.tell(f"the end of {file.name}:\n{file.read_text(errors='replace')[-3000:]}")
+                self.report.progress(f"the end of {file.name}:\n{file.read_text(errors='replace')[-3000:]}")
             raise
         finally:
             run.kill()

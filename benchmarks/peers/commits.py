@@ -21,7 +21,7 @@ TASKS = (1, 4, 16, 64)
 def measure(bench: Bench) -> None:
     """The median and the worst of many commits, after some that warm up."""
     for tasks in TASKS:
-        bench.report.tell(f"commits of a slot with {tasks} tasks")
+        bench.report.progress(f"commits of a slot with {tasks} tasks")
         found = _commits(bench, tasks, 20 if bench.quick else 200)
         bench.report.measured(f"commit of a slot, {tasks} tasks", median(found) * 1000, "ms")
         bench.report.measured(f"commit of a slot, {tasks} tasks, max", max(found) * 1000, "ms")

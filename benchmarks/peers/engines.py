@@ -1,4 +1,4 @@
-"""The engines that can be asked for by name."""
+"""The engines by their names."""
 
 from __future__ import annotations
 

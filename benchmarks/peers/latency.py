@@ -38,7 +38,7 @@ def measure(bench: Bench) -> None:
     warm, seconds = (3.0, 10.0) if bench.quick else (15.0, 120.0)
     found: dict[str, list[float]] = {}
     for name, peer in bench.of(*ENGINES).items():
-        bench.report.tell(f"{peer.name}: latency at {RATE:,} records/s for {seconds:.0f} s")
+        bench.report.progress(f"{peer.name}: latency at {RATE:,} records/s for {seconds:.0f} s")
         found[name], late = _of(bench, name, peer, warm, seconds)
         what = f"{peer.name}: latency"
         bench.report.measured(f"{what}, outputs seen", len(found[name]) / seconds, "records/s")

@@ -27,7 +27,7 @@ class Run(Protocol):
         """What its processes reported so far, by time: `{"event": ..., "ms": epoch, "pid": ..., ...}`.
 
         `state` (`state`: RUNNING, ...), `restore_start` and `restore_end` (`partition`, `records`) where the
-        engine tells them, and about once a second `processed` (`records` of this process so far).
+        engine reports them, and about once a second `processed` (`records` of this process so far).
         """
         ...
 

@@ -43,7 +43,7 @@ def measure(bench: Bench) -> None:
     found: dict[str, Starts] = {}
     for name, one in counted.items():
         records = bench.changelog_records(one.app_id)
-        bench.report.tell(f"{one.peer.name}: restore of {records:,} records")
+        bench.report.progress(f"{one.peer.name}: restore of {records:,} records")
         found[name] = starts = _starts(bench, one)
         what = f"{one.peer.name}: start"
         bench.report.measured(f"{one.peer.name}: changelog to restore", records, "records")

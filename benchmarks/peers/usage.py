@@ -1,4 +1,4 @@
-"""CPU and memory of processes and all that they started, as Linux tells them."""
+"""CPU and memory of processes and all that they started, as Linux reports them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """When an engine's output is committed, seen from outside and at next to no cost.
 
-The committed end of each output partition (how far a read_committed consumer may read) is asked for every 20
+The committed end of each output partition (how far a read_committed consumer may read) is requested every 20
 ms; to read millions of outputs meanwhile would take the CPU from the engine. The source is done when the
 engine's group has committed its end: all engines show their positions there.
 """

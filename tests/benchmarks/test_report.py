@@ -24,7 +24,7 @@ FACTS: dict[str, str | int | float] = {
 
 
 def measure(report: Report, quick: bool) -> None:
-    report.tell("rows")
+    report.progress("rows")
     report.measured("rows", 10 if quick else 1000, "rows")
     report.at_least("speed", 7.9, "x", 5)
     report.at_most("size", 1.42, "x", 1.3)

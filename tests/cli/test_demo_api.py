@@ -23,12 +23,12 @@ Answers = Callable[[str], tuple[int, bytes]]
 
 @contextmanager
 def serving(answers: Answers) -> Iterator[tuple[Api, list[str]]]:
-    """A server whose answers are made up, and what it was asked. Each answer ends its connection."""
-    asked: list[str] = []
+    """A server whose answers are made up, and the requested paths. Each answer ends its connection."""
+    requested: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requested.append(self.path)
             status, body = answers(self.path)
             self.send_response(status)
             self.end_headers()
@@ -41,7 +41,7 @@ def serving(answers: Answers) -> Iterator[tuple[Api, list[str]]]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield Api(f"http://127.0.0.1:{server.server_port}"), asked
+            yield Api(f"http://127.0.0.1:{server.server_port}"), requested
         finally:
             server.shutdown()
             thread.join()
@@ -52,11 +52,11 @@ def event(number: int) -> bytes:
 
 
 def test_an_error_is_shown_as_the_server_reports_it() -> None:
-    with serving(lambda _: (404, NOT_FOUND)) as (api, asked):
+    with serving(lambda _: (404, NOT_FOUND)) as (api, requested):
         with pytest.raises(TidegateError) as error:
             api.get("/gates/none", limit="1")
         assert (error.value.code, error.value.hint, error.value.retryable) == ("no-such-topic", "wait", True)
-        assert asked == ["/gates/none?limit=1"]
+        assert requested == ["/gates/none?limit=1"]
     with pytest.raises(TidegateError, match="no-answer"):
         api.get("/gates")
     with serving(lambda _: (200, b"what?")) as (api, _), pytest.raises(TidegateError, match="no-answer"):
@@ -72,14 +72,14 @@ def test_a_stream_waits_for_its_topics_and_goes_on_where_it_broke_off() -> None:
         ]
     )
     taken: list[Any] = []
-    with serving(lambda _: next(reported, (200, b": still here\n\n"))) as (api, asked):
+    with serving(lambda _: next(reported, (200, b": still here\n\n"))) as (api, requested):
         following = RecordStream(api, ["orders", "totals"], taken.append)
-        wait_for(lambda: len(asked) >= 4)
+        wait_for(lambda: len(requested) >= 4)
         following.stop()
         following.stop()
     assert taken == [{"n": 1}, {"n": 2}, {"n": 3}]
     topics = "/live?topic=orders&topic=totals"
-    assert asked[:4] == [
+    assert requested[:4] == [
         f"{topics}&from=start",
         f"{topics}&from=start",
         f"{topics}&at=orders%3A0%3D2",

@@ -124,7 +124,7 @@ def test_several_who_write_at_once_agree_on_the_last(driver: Driver, gate: GateV
     """Two servers and a service that knows the topic only. Offsets decide, whoever was first."""
     written: dict[int, bool] = {}
 
-    def wish(number: int) -> None:
+    def write(number: int) -> None:
         for turn in range(20):
             paused = (number + turn) % 2 == 0
             if number == 2:
@@ -133,7 +133,7 @@ def test_several_who_write_at_once_agree_on_the_last(driver: Driver, gate: GateV
             else:
                 written[gate.pause("ada") if paused else gate.resume("ada")] = paused
 
-    threads = [threading.Thread(target=wish, args=(number,)) for number in range(3)]
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -36,7 +36,7 @@ ops = st.one_of(sends, sends, pauses, pauses, resumes, triggers, triggers, stray
 
 
 @dataclass
-class Wished:
+class Requested:
     """The last requested status of a key, or of the whole gate in a partition."""
 
     paused: bool
@@ -49,8 +49,8 @@ class Wished:
 class Model:
     """What a gate should do, computed from the requested statuses alone."""
 
-    own: dict[str, Wished] = field(default_factory=dict)
-    gate_wide: dict[int, Wished] = field(default_factory=dict)
+    own: dict[str, Requested] = field(default_factory=dict)
+    gate_wide: dict[int, Requested] = field(default_factory=dict)
     waiting: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     sent: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     passed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -67,17 +67,17 @@ class Model:
         return own is None or not own.explicit or own.epoch < gate_wide.epoch
 
     def run(self, now: int) -> None:
-        """All wishes are in, then triggers; then what waits goes, if it may, and what was sent."""
+        """Apply all requested statuses, then triggers; then release what may pass, oldest first."""
         for key, epoch in self.triggers:
             own = self.own.get(key)
             if own is None or epoch not in self.epochs[key]:
                 self.refused.append((key, epoch))
             elif own.paused and own.epoch == epoch:
-                self.own[key] = Wished(False, epoch, explicit=False)
+                self.own[key] = Requested(False, epoch, explicit=False)
         self.triggers.clear()
-        for wished in [*self.own.values(), *self.gate_wide.values()]:
-            if wished.paused and wished.expires_at is not None and wished.expires_at <= now:
-                wished.paused, wished.explicit = False, False
+        for requested in [*self.own.values(), *self.gate_wide.values()]:
+            if requested.paused and requested.expires_at is not None and requested.expires_at <= now:
+                requested.paused, requested.explicit = False, False
         for key in KEYS:
             self.waiting[key] += self.sent.pop(key, [])
             if not self.is_held(key):
@@ -106,14 +106,14 @@ class Run:
 
     def pause(self, key: str, lasts: int | None) -> None:
         end = None if lasts is None else self.driver.clock.now() + lasts
-        self._wished(key, Wished(True, self.gate.pause(key, expires_at=end), end))
+        self._requested(key, Requested(True, self.gate.pause(key, expires_at=end), end))
 
     def resume(self, key: str, _: None) -> None:
-        self._wished(key, Wished(False, self.gate.resume(key)))
+        self._requested(key, Requested(False, self.gate.resume(key)))
 
-    def _wished(self, key: str, wished: Wished) -> None:
-        self.model.own[key] = wished
-        self.model.epochs[key].append(wished.epoch)
+    def _requested(self, key: str, requested: Requested) -> None:
+        self.model.own[key] = requested
+        self.model.epochs[key].append(requested.epoch)
 
     def trigger(self, key: str, back: int) -> None:
         """For the last epoch of a key, or an older one."""
@@ -131,7 +131,7 @@ class Run:
     def gate_wide(self, paused: bool, _: None) -> None:
         command = self.gate.pause_all if paused else self.gate.resume_all
         for partition, epoch in command().items():
-            self.model.gate_wide[partition] = Wished(paused, epoch)
+            self.model.gate_wide[partition] = Requested(paused, epoch)
 
     def advance(self, millis: int, _: None) -> None:
         self.driver.advance(millis)

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.runtime.letters import letter, raw
+from tests.runtime.dead_letters import append_raw, dead_letter
 from tests.runtime.stories import START
 
 from tidegate import App, SerdeError, Topic, UserCodeError
@@ -44,7 +44,7 @@ def test_an_undecodable_record_behind_a_gate_has_the_offset_of_its_topic(batches
         d.gate("door").pause("ada")
         d.send(IN, "ada", 4)
         d.run()
-        raw(d, "in", b"bob", b"no int")
+        append_raw(d, "in", b"bob", b"no int")
         with pytest.raises(SerdeError) as raised:
             d.run()
     assert raised.value.position == ("in", 0, 4)
@@ -71,7 +71,7 @@ def test_a_dead_letter_from_behind_an_internal_topic_has_both_places(made: Calla
         d.run()
         d.send(IN, "ada", 13)
         d.run()
-        reported = letter(d)[1]
+        reported = dead_letter(d)[1]
         assert reported["tidegate.error.position"] == "in/0/1"
         assert reported["tidegate.error.internal-position"].startswith("errors-")
         assert d.values(OUT) == [1]
@@ -86,6 +86,6 @@ def test_a_record_of_a_source_topic_keeps_its_place_whatever_headers_it_has() ->
             d.run()
         with Driver(app, log=log, partitions=1) as second:
             second.run()
-            reported = letter(second, "second")[1]
+            reported = dead_letter(second, "second")[1]
     assert reported["tidegate.error.position"] == "out/0/0"
     assert "tidegate.error.internal-position" not in reported

@@ -47,7 +47,7 @@ class KafkaBench(Bench):
 
     def cut(self, store: StoreBuilder[Any], before: int) -> None:
         """A broker cuts no topic that is compacted: somebody must have changed that."""
-        topic = self.own.theirs(self.changelog_of(store)).topic
+        topic = self.own.prefixed(self.changelog_of(store)).topic
         configure(self.servers, topic, {"cleanup.policy": "delete"})
         wait_for(lambda: self._is_cut(store, before))
         configure(self.servers, topic, {"cleanup.policy": "compact"})
@@ -88,7 +88,7 @@ class KafkaBench(Bench):
             wait_for(is_done, every=0.1)
 
     def _make_eager(self, partition: TopicPartition) -> None:
-        configure(self.servers, self.own.theirs(partition).topic, EAGER)
+        configure(self.servers, self.own.prefixed(partition).topic, EAGER)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Load:
     """Sends some hundred lines a second while the block lasts, each exactly once."""
 
     def __init__(self, servers: str, log: OwnNames) -> None:
-        self._topic = log.theirs(TopicPartition(LINES.name, 0)).topic
+        self._topic = log.prefixed(TopicPartition(LINES.name, 0)).topic
         self._producer = Producer(
             {"bootstrap.servers": servers, "enable.idempotence": True, "message.timeout.ms": 300_000}
         )

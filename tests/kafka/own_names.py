@@ -33,11 +33,11 @@ class OwnNames:
         self.log = KafkaLog(servers, settings, clock=clock)
         self._prefix = prefix
 
-    def theirs(self, partition: TopicPartition) -> TopicPartition:
-        """A partition as the broker knows it."""
+    def prefixed(self, partition: TopicPartition) -> TopicPartition:
+        """A partition under its name in the broker."""
         return TopicPartition(self._prefix + partition.topic, partition.partition)
 
-    def ours(self, partition: TopicPartition) -> TopicPartition:
+    def unprefixed(self, partition: TopicPartition) -> TopicPartition:
         return TopicPartition(partition.topic.removeprefix(self._prefix), partition.partition)
 
     @property
@@ -66,26 +66,26 @@ class OwnNames:
     def ends(
         self, partitions: Iterable[TopicPartition], *, committed: bool = True
     ) -> dict[TopicPartition, Offset]:
-        found = self.log.ends([self.theirs(one) for one in partitions], committed=committed)
-        return {self.ours(one): offset for one, offset in found.items()}
+        found = self.log.ends([self.prefixed(one) for one in partitions], committed=committed)
+        return {self.unprefixed(one): offset for one, offset in found.items()}
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
-        return self.log.offset_at(self.theirs(partition), timestamp)
+        return self.log.offset_at(self.prefixed(partition), timestamp)
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> OwnReader:
-        return OwnReader(self, self.log.reader({self.theirs(one): at for one, at in positions.items()}))
+        return OwnReader(self, self.log.reader({self.prefixed(one): at for one, at in positions.items()}))
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> OwnWriter:
         return OwnWriter(self, self.log.writer(self._prefix + writer_id, open_seconds=open_seconds))
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> Offset:
-        return self.log.append(self.theirs(partition), batch)
+        return self.log.append(self.prefixed(partition), batch)
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
-        self.log.purge(self.theirs(partition), before)
+        self.log.purge(self.prefixed(partition), before)
 
     def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
-        self.log.mirror(self._prefix + group, {self.theirs(one): at for one, at in positions.items()})
+        self.log.mirror(self._prefix + group, {self.prefixed(one): at for one, at in positions.items()})
 
     def staging(self) -> OwnNames:
         return self
@@ -123,20 +123,21 @@ class OwnReader:
 
     def poll(self, timeout: float) -> list[Fetched]:
         return [
-            Fetched(self._log.ours(one.partition), one.batch, one.next) for one in self._reader.poll(timeout)
+            Fetched(self._log.unprefixed(one.partition), one.batch, one.next)
+            for one in self._reader.poll(timeout)
         ]
 
     def position(self, partition: TopicPartition) -> Offset:
-        return self._reader.position(self._log.theirs(partition))
+        return self._reader.position(self._log.prefixed(partition))
 
     def at_end(self, partition: TopicPartition) -> bool:
-        return self._reader.at_end(self._log.theirs(partition))
+        return self._reader.at_end(self._log.prefixed(partition))
 
     def seek(self, partition: TopicPartition, offset: Offset) -> None:
-        self._reader.seek(self._log.theirs(partition), offset)
+        self._reader.seek(self._log.prefixed(partition), offset)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        self._reader.pause([self._log.theirs(one) for one in partitions])
+        self._reader.pause([self._log.prefixed(one) for one in partitions])
 
     def close(self) -> None:
         self._reader.close()
@@ -150,11 +151,11 @@ class OwnWriter:
         self._writer = writer
 
     def append(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
-        self._writer.append(self._log.theirs(partition), batch)
+        self._writer.append(self._log.prefixed(partition), batch)
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
-        found = self._writer.flush([self._log.theirs(one) for one in partitions])
-        return {self._log.ours(one): offset for one, offset in found.items()}
+        found = self._writer.flush([self._log.prefixed(one) for one in partitions])
+        return {self._log.unprefixed(one): offset for one, offset in found.items()}
 
     def commit(self) -> None:
         self._writer.commit()

@@ -151,7 +151,7 @@ def test_a_record_that_only_the_broker_refuses_meets_its_policy_alone(
         copies = TopicPartition(COPIES.name, 0)
         wait_for(lambda: values(read_all(log, copies)) == [b"first"])
         stricter = {"message.timestamp.after.max.ms": "3600000"}
-        configure(kafka.bootstrap, log.theirs(copies).topic, stricter)
+        configure(kafka.bootstrap, log.prefixed(copies).topic, stricter)
         fleet.connection.send(EVENTS, "k", *map(str, range(500)))
         wait_for(lambda: values(read_all(log, copies))[-1:] == [b"499"])
         passed = [int(value) for value in values(read_all(log, copies))[1:] if value is not None]

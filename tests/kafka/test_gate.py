@@ -78,7 +78,7 @@ def test_a_service_that_only_knows_kafka_pauses_and_resumes(
         def gate() -> GateQuery:
             return GateQuery(log, manifest, "door", SystemClock())
 
-        status = log.theirs(TopicPartition(manifest.gates["door"].status, 0)).topic
+        status = log.prefixed(TopicPartition(manifest.gates["door"].status, 0)).topic
         number = partition_for(b"ada", manifest.gates["door"].partitions)
         at = SystemClock().now()
         # librdkafka's own partitioner is not Java's: the partition is named.

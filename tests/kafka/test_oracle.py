@@ -13,7 +13,7 @@ import pytest
 from tests.kafka.clients import Draft, Message, create, read, send
 from tests.kafka.streams.draws import KEYS, drawn, name, number, word
 from tests.kafka.streams.oracle import Oracle
-from tests.kafka.streams.ours import LONG, ours
+from tests.kafka.streams.tidegate_app import LONG, tidegate_app
 
 from tidegate import App, TableTopic
 from tidegate.clock import ManualClock, SystemClock
@@ -78,7 +78,7 @@ class Place:
         if topology not in self._found:
             inputs = [self.topic(topic) for topic in TOPOLOGIES[topology]]
             output = self.topic(f"{topology}-ours")
-            self.run(ours(topology, self.topic(f"our-{topology}"), inputs, output))
+            self.run(tidegate_app(topology, self.topic(f"our-{topology}"), inputs, output))
             self.oracles[topology].catch_up()
             self.oracles[topology].kill()
             theirs = read(self.bootstrap, self.topic(f"{topology}-theirs"))

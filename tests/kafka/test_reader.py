@@ -16,7 +16,7 @@ LINES = TopicPartition("lines", 0)
 
 @dataclass(frozen=True)
 class Event:
-    """A record, or the end of the partition, as librdkafka tells of it."""
+    """A record, or the end of the partition, as librdkafka reports it."""
 
     at: int
     is_end: bool = False

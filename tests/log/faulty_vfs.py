@@ -2,7 +2,7 @@
 
 It stands between SQLite and the real file system as an APSW VFS. WAL works through it: APSW hands the
 shared memory to the base VFS, and shared memory is no part of what a power cut leaves, since recovery
-builds it anew. Syncs are counted and recorded, and not passed on: the machine stays up, only the images
+builds it again. Syncs are counted and recorded, and not passed on: the machine stays up, only the images
 of it lose power.
 """
 
@@ -150,7 +150,7 @@ def _disk_error(code: int) -> apsw.Error:
 
 
 class Disk:
-    """Replays what was recorded, and tells what the files would hold if the power went now."""
+    """Replays what was recorded, and returns what the files would hold if the power went now."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self._synced = {name: bytearray(data) for name, data in files.items()}

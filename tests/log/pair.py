@@ -185,7 +185,7 @@ class Pair:
     def _aimed_at_the_old(
         self, writer: OpenWriter, code: str | None, targets: Iterable[TopicPartition]
     ) -> bool:
-        """Whether a topic was made anew behind this handle's back. One transaction may fail so, and then the
+        """Whether a topic was recreated behind this handle's back. One transaction may fail so, and then the
         handle knows."""
         if code != "no-such-topic":
             return False

@@ -1,7 +1,7 @@
-"""A power cut at any moment: what was acknowledged is there, all else wholly or not at all (I1, I3, I5).
+"""A power cut at any point: what was acknowledged is there, all else wholly or not at all (I1, I3, I5).
 
 A workload runs once, over a disk that records. Then the files are built as they would lie there had the
-power gone at one of the recorded moments: with everything that was written, or with any part of what was
+power gone at one of the recorded cut_points: with everything that was written, or with any part of what was
 not synced lost, sector by sector. Each such image must open; so the check for a damaged WAL is on trial
 too: a torn one is not a damaged one.
 """
@@ -48,7 +48,7 @@ class Recording:
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """Commits, one of them spilled, one aborted, compaction, checkpoints, a WAL that starts anew, close."""
+    """Commits, one of them spilled, one aborted, compaction, checkpoints, a WAL that restarts, close."""
     path = tmp_path_factory.mktemp("recorded") / NAME
     vfs = FaultyVfs()
     log = SqliteLog(path, upkeep=False, vfs=vfs.name)
@@ -74,7 +74,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CutPoint:
     """Just before operation `at`: what is acknowledged, and what was begun."""
 
     at: int
@@ -82,21 +82,21 @@ class Moment:
     in_flight: int | None
 
 
-def moments(recording: Recording) -> Iterator[Moment]:
+def cut_points(recording: Recording) -> Iterator[CutPoint]:
     acknowledged: list[int] = []
     in_flight: int | None = None
     for at, op in enumerate(recording.ops):
-        yield Moment(at, list(acknowledged), in_flight)
+        yield CutPoint(at, list(acknowledged), in_flight)
         if op.kind == "note":
             word, number = op.file.split()
             if word == "done":
                 acknowledged.append(int(number))
             in_flight = int(number) if word == "begin" else None
-    yield Moment(len(recording.ops), acknowledged, None)
+    yield CutPoint(len(recording.ops), acknowledged, None)
 
 
 class Player:
-    """Opens the images of rising moments, one after the other."""
+    """Opens the images of rising cut_points, one after the other."""
 
     def __init__(self, recording: Recording, folder: Path) -> None:
         self._recording = recording
@@ -106,15 +106,15 @@ class Player:
         self._vfs = FaultyVfs()
         self.opened = 0
 
-    def check(self, moment: Moment, lose: random.Random | None) -> list[int]:
-        """Cut the power at this moment, open what is left, check it, and go on with it now and then."""
-        self._disk.replay(self._recording.ops[self._at : moment.at])
-        self._at = moment.at
+    def check(self, point: CutPoint, lose: random.Random | None) -> list[int]:
+        """Cut the power at this point, open what is left, check it, and go on with it now and then."""
+        self._disk.replay(self._recording.ops[self._at : point.at])
+        self._at = point.at
         self.opened += 1
         folder = self._folder / str(self.opened)
         put(folder, self._disk.image(lose))
         with closing(SqliteLog(folder / NAME, upkeep=False, vfs=self._vfs.name)) as log:
-            done = check_whole(log, moment.acknowledged, moment.in_flight)
+            done = check_whole(log, point.acknowledged, point.in_flight)
             if self.opened % 4 == 0:
                 check_goes_on(log, done, LAST + 1)
         for file in folder.iterdir():
@@ -127,9 +127,9 @@ class _LosesAll(random.Random):
         return -1.0
 
 
-def at_syncs(recording: Recording) -> list[Moment]:
-    """The moments just before and just after each sync."""
-    found = list(moments(recording))
+def at_syncs(recording: Recording) -> list[CutPoint]:
+    """The cut_points just before and just after each sync."""
+    found = list(cut_points(recording))
     syncs = [at for at, op in enumerate(recording.ops) if op.kind == "sync"]
     return [found[at] for at in sorted({near for at in syncs for near in (at, at + 1)})]
 
@@ -138,8 +138,8 @@ def test_the_workload_has_all_that_may_be_cut_in_two(recording: Recording) -> No
     kinds = {(op.kind, op.file) for op in recording.ops}
     assert {("write", NAME), ("sync", NAME), ("write", NAME + "-wal"), ("sync", NAME + "-wal")} <= kinds
     headers = [op for op in recording.ops if op.kind == "write" and op.file != NAME and op.offset == 0]
-    assert len(headers) >= 2, "the WAL never started anew"
-    [spilled] = [moment.at for moment in moments(recording) if moment.in_flight == BIG][:1]
+    assert len(headers) >= 2, "the WAL never restarted"
+    [spilled] = [point.at for point in cut_points(recording) if point.in_flight == BIG][:1]
     unsynced = next(at for at, op in enumerate(recording.ops[spilled:]) if op.kind == "sync")
     assert unsynced > 40, "no unsynced commits of spilled pieces"
 
@@ -149,9 +149,9 @@ def test_every_image_at_a_sync_holds_what_was_acknowledged_and_no_part_of_anythi
     recording: Recording, tmp_path: Path
 ) -> None:
     player = Player(recording, tmp_path)
-    for moment in at_syncs(recording):
-        player.check(moment, None)
-        player.check(moment, random.Random(moment.at))
+    for point in at_syncs(recording):
+        player.check(point, None)
+        player.check(point, random.Random(point.at))
     assert player.opened > 80
 
 
@@ -163,9 +163,9 @@ def test_every_image_between_syncs_holds_what_was_acknowledged_and_no_part_of_an
 ) -> None:
     rng = random.Random(seed)
     player = Player(recording, tmp_path)
-    for moment in moments(recording):
+    for point in cut_points(recording):
         if rng.random() < 0.1:
-            player.check(moment, None if rng.random() < 0.3 else rng)
+            player.check(point, None if rng.random() < 0.3 else rng)
     assert player.opened > 20
 
 
@@ -173,9 +173,9 @@ def test_an_acknowledged_commit_survives_the_loss_of_all_that_was_not_synced(
     recording: Recording, tmp_path: Path
 ) -> None:
     player = Player(recording, tmp_path)
-    for moment in moments(recording):
-        if moment.at and recording.ops[moment.at - 1].file.startswith("done"):
-            assert player.check(moment, _LosesAll()) == moment.acknowledged
+    for point in cut_points(recording):
+        if point.at and recording.ops[point.at - 1].file.startswith("done"):
+            assert player.check(point, _LosesAll()) == point.acknowledged
     assert player.opened == LAST
 
 

@@ -184,7 +184,7 @@ def test_a_file_that_is_refused_keeps_its_wal(tmp_path: Path, vfs: FaultyVfs) ->
 
 
 def test_frames_of_an_older_round_behind_the_newest_are_no_damage(tmp_path: Path, vfs: FaultyVfs) -> None:
-    """A WAL starts anew from its beginning, and what it held before stays behind the new frames."""
+    """A WAL restarts at its beginning, and what it held before stays behind the new frames."""
     path = tmp_path / "log" / NAME
     with closing(SqliteLog(path, upkeep=False, vfs=vfs.name)) as log:
         create_topics(log)
@@ -194,7 +194,7 @@ def test_frames_of_an_older_round_behind_the_newest_are_no_damage(tmp_path: Path
         log._database._reading.wal_checkpoint()
         size = path.with_name(WAL).stat().st_size
         commit(writer, 3)
-        assert path.with_name(WAL).stat().st_size == size, "the WAL did not start anew"
+        assert path.with_name(WAL).stat().st_size == size, "the WAL did not restart"
         put(tmp_path / "killed", files_of(path))
     with closing(SqliteLog(tmp_path / "killed" / NAME, upkeep=False, vfs=vfs.name)) as log:
         check_goes_on(log, [0, 1, 2, 3], 4)

@@ -189,7 +189,7 @@ class Crowd:
             child.process.wait()
             child.hang_up()
 
-    def said(self, word: str) -> Iterator[str]:
+    def journaled(self, word: str) -> Iterator[str]:
         """The transactions of which a writer journaled this word."""
         for child in self.ended:
             for line in child.words():
@@ -220,9 +220,9 @@ def check_transactions(contents: Contents, crowd: Crowd) -> None:
     for name, found in indices.items():
         assert not plan_of(name).aborts, f"{name} was aborted and shows"
         assert found == plan_of(name).counts, f"{name} shows in part"
-    acknowledged = set(crowd.said("ack"))
+    acknowledged = set(crowd.journaled("ack"))
     assert acknowledged <= indices.keys(), f"lost: {sorted(acknowledged - indices.keys())[:5]}"
-    for name in crowd.said("fenced"):
+    for name in crowd.journaled("fenced"):
         writer, run, number = name.split(".")
         late = [f"{writer}.{run}.{later}" for later in range(int(number), int(number) + 4)]
         assert not indices.keys() & set(late), f"{name} was fenced and shows"

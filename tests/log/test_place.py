@@ -1,4 +1,4 @@
-"""Where a log is, as settings tell it."""
+"""Where a log is, by its settings."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _line(number: int) -> str:
 
 
 def as_they_are(log: Log, order: StageOrder) -> list[StageRow]:
-    """The records of a batch in their order, as Spark would bring them: without what only tells the time."""
+    """The records of a batch in their order, as Spark would bring them: without time-only records."""
     return [
         StageRow(Row(row.key, row.value, row.timestamp), number, row.offset)
         for number, (start, end) in sorted(order.spans.items())

@@ -218,7 +218,7 @@ def _driver_faults(state: State, world: World, rules: Rules, number: int, driver
     if purse.new_plans:
         spent = state._replace(purse=purse._replace(new_plans=purse.new_plans - 1))
         again = driver._replace(todo=_with_slots(rules.new_plan, world))
-        yield Step(f"{name} plans anew", _put(spent, number, again), usual=False)
+        yield Step(f"{name} makes a new plan", _put(spent, number, again), usual=False)
     if purse.restarts:
         spent = state._replace(purse=purse._replace(restarts=purse.restarts - 1))
         for job in state.jobs:

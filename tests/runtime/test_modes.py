@@ -80,9 +80,9 @@ class World:
     def values(self, topic: Any) -> list[Any]:
         return [record.value for record in self.connection.read(topic)]
 
-    def letters(self) -> int:
-        letters = names.dead_letters("modes")
-        return sum(end for partition, end in self.ends().items() if partition.topic == letters)
+    def dead_letters(self) -> int:
+        topic = names.dead_letters("modes")
+        return sum(end for partition, end in self.ends().items() if partition.topic == topic)
 
     def ends(self) -> dict[TopicPartition, int]:
         """How far every topic reaches; plans and the like are left out."""
@@ -197,7 +197,7 @@ def test_a_replay_skips_and_counts_what_fails_under_any_policy(batches: bool, po
         with w.running("replay", batches=batches, on_error=policy) as slot:
             assert w.rows(TOTALS_STAGING) == COUNTS
             assert sum(task.skipped for task in slot.tasks) == 2
-            assert w.letters() == 0
+            assert w.dead_letters() == 0
 
 
 @BOTH_WAYS
@@ -205,7 +205,7 @@ def test_live_a_dead_letter_is_written(batches: bool) -> None:
     with world(grouped) as w:
         w.send(*RECORDS, ("ada", 13, 50))
         with w.running("live", batches=batches, on_error="dead-letter"):
-            assert w.letters() == 1
+            assert w.dead_letters() == 1
 
 
 @BOTH_WAYS

@@ -55,12 +55,12 @@ def scenarios() -> list[Scenario]:
 
 
 def recorded() -> dict[str, Any]:
-    """What Kafka Streams did when it was last asked."""
+    """What Kafka Streams did when it was last recorded."""
     found: dict[str, Any] = json.loads(RECORDED.read_text())
     return found
 
 
-def asked(folder: Path) -> dict[str, Any]:
+def computed_now(folder: Path) -> dict[str, Any]:
     """What Kafka Streams does now."""
     program = run_java([PROGRAM], [str(SCENARIOS)], folder)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.semantics.differences import DIFFERENCES
-from tests.semantics.play import Scenario, asked, flat, played, recorded, scenarios
+from tests.semantics.play import Scenario, computed_now, flat, played, recorded, scenarios
 from tests.semantics.topologies import TOPOLOGIES
 
 from tidegate import App, JavaInteger, JavaLong, TidegateError, Topic
@@ -109,7 +109,7 @@ def test_a_null_in_a_topic_of_events_stops_by_name_or_meets_the_policy(
 @pytest.mark.usefixtures("java_programs")
 def test_kafka_streams_still_does_what_was_recorded(tmp_path: Path) -> None:
     """Recorded by `python -m tests.semantics.record`, with the version that tests use."""
-    found = asked(tmp_path)
+    found = computed_now(tmp_path)
     assert f"<kafka.version>{found['kafka']}</kafka.version>" in POM.read_text()
     for name, steps in found["scenarios"].items():
         assert KAFKA["scenarios"].get(name) == steps, name

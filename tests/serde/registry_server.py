@@ -26,7 +26,7 @@ class RegistryServer:
 
     def __init__(self, login: str | None = None) -> None:
         self.login = login
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.answers: list[Answer] = []
         """What the next requests get, whatever they ask for."""
         self.schemas: dict[int, dict[str, Any]] = {}
@@ -70,7 +70,7 @@ class RegistryServer:
         self.stop()
 
     def _handle(self, request: BaseHTTPRequestHandler, body: Any) -> None:
-        self.asked.append(f"{request.command} {request.path.partition('?')[0]}")
+        self.requests.append(f"{request.command} {request.path.partition('?')[0]}")
         status, content = self.answers.pop(0) if self.answers else self._answer(request, body)
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         request.send_response(status)

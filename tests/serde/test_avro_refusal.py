@@ -56,7 +56,7 @@ def test_an_unknown_id_is_looked_up_once(server: RegistryServer) -> None:
     serde = made(Order)
     for _ in range(5):
         assert code_of(serde.decode, b"\0\0\0\0\x63\x02") == "unknown-schema"
-    assert server.asked.count("GET /schemas/ids/99") == 3
+    assert server.requests.count("GET /schemas/ids/99") == 3
 
 
 def test_nesting_without_end_is_an_error_and_not_the_end_of_the_process(server: RegistryServer) -> None:

@@ -123,7 +123,7 @@ def test_a_type_gets_its_serde(declared: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "says"),
+    ("declared", "message"),
     [
         (None, "None"),
         (type(None), "None"),
@@ -148,8 +148,8 @@ def test_a_type_gets_its_serde(declared: Any, name: str) -> None:
         (list[complex], "complex"),
     ],
 )
-def test_a_type_that_is_too_general_is_refused_by_name(declared: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says) as caught:
+def test_a_type_that_is_too_general_is_refused_by_name(declared: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         serde_for(declared)
     assert caught.value.code == "missing-serde"
     assert caught.value.hint

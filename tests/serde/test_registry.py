@@ -1,4 +1,4 @@
-"""The registry: what is asked and how often, every failure by name, and secrets that stay secret."""
+"""The registry: which requests are sent how often, every failure by name, and secrets that stay secret."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def failure(call: Any, *arguments: Any) -> RegistryError:
     return error.value
 
 
-# --- what is asked ------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------
 
 
 def test_declaring_topics_sends_no_request(nothing_bound: Path) -> None:
@@ -56,7 +56,7 @@ def test_each_schema_is_looked_up_once(server: RegistryServer) -> None:
         data = writer.encode(Order(number, "ada", 1))
         assert reader.decode(data).id == number
     assert reader.decode_many([data, data]) == [Order(19, "ada", 1)] * 2
-    assert server.asked == ["POST /subjects/orders-value/versions", "GET /schemas/ids/1"]
+    assert server.requests == ["POST /subjects/orders-value/versions", "GET /schemas/ids/1"]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_unknown_ids_do_not_hold_up_one_after_the_other(server: RegistryServer) 
     for number in range(50, 70):
         with pytest.raises(SerdeError, match="unknown-schema"):
             made().decode(b"\0\0\0\0" + bytes([number]))
-    assert len(server.asked) == 3 + 19
+    assert len(server.requests) == 3 + 19
 
 
 def test_an_incompatible_schema_is_refused_by_the_registry_for_every_record(server: RegistryServer) -> None:

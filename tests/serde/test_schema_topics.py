@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.runtime.letters import letter, raw
+from tests.runtime.dead_letters import append_raw, dead_letter
 from tests.serde.registry_server import RegistryServer
 
 from tidegate import App, Avro, JsonSchema, RegistryError, SerdeError, TableTopic, Topic
@@ -78,10 +78,10 @@ def test_an_undecodable_record_becomes_a_dead_letter(
     shop = Shop(form, "dead-letter")
     with Driver(shop.app, batches=batches) as d:
         d.send(shop.orders, "1", Order(1, 10, "ada"))
-        raw(d, "orders", b"2", BAD[code])
+        append_raw(d, "orders", b"2", BAD[code])
         d.send(shop.orders, "3", Order(3, 20, "ada"))
         d.run()
-        record, reported = letter(d)
+        record, reported = dead_letter(d)
         assert (record.key, record.value, reported["tidegate.error.code"]) == (b"2", BAD[code], code)
         assert d.rows(shop.totals) == {"ada": Totals(2, 30)}
 
@@ -94,7 +94,7 @@ def test_an_undecodable_record_is_skipped_or_stops_by_its_policy(
         shop = Shop(Avro, policy)
         with Driver(shop.app, batches=batches) as d:
             d.send(shop.orders, "1", Order(1, 10, "ada"))
-            raw(d, "orders", b"2", BAD["truncated"])
+            append_raw(d, "orders", b"2", BAD["truncated"])
             d.send(shop.orders, "3", Order(3, 20, "ada"))
             if policy == "stop":
                 with pytest.raises(SerdeError, match="truncated") as error:

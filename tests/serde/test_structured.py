@@ -153,7 +153,7 @@ def test_any_bytes_are_read_or_refused_and_nothing_else_happens(
 
 
 @pytest.mark.parametrize(
-    ("garbage", "says"),
+    ("garbage", "message"),
     [
         (b"", "truncated"),
         (b'{"id":1', "truncated"),
@@ -168,8 +168,8 @@ def test_any_bytes_are_read_or_refused_and_nothing_else_happens(
         (b"{} {}", "missing|trailing"),
     ],
 )
-def test_what_is_wrong_with_the_bytes_is_reported(garbage: bytes, says: str) -> None:
-    with pytest.raises(SerdeError, match=says) as caught:
+def test_what_is_wrong_with_the_bytes_is_reported(garbage: bytes, message: str) -> None:
+    with pytest.raises(SerdeError, match=message) as caught:
         Json[Order]().decode(garbage)
     assert caught.value.code == "undecodable"
 
@@ -186,8 +186,8 @@ def test_what_is_wrong_with_the_bytes_is_reported(garbage: bytes, says: str) -> 
 )
 def test_deeply_nested_bytes_are_refused(form: Any, declared: Any, opening: bytes, size: int) -> None:
     """From Python 3.12 on a thousand levels are not too many, and the bytes end before the value does."""
-    says = "nested too deeply" if size > 1_000 else "nested too deeply|truncated"
-    with pytest.raises(SerdeError, match=says) as caught:
+    message = "nested too deeply" if size > 1_000 else "nested too deeply|truncated"
+    with pytest.raises(SerdeError, match=message) as caught:
         form[declared]().decode(opening * size)
     assert caught.value.code == "undecodable"
 
@@ -353,7 +353,7 @@ def test_a_format_without_a_type_is_an_error(form: Any, unfilled: Any) -> None:
 
 @each_format
 @pytest.mark.parametrize(
-    ("declared", "code", "says"),
+    ("declared", "code", "message"),
     [
         (Foreign, "unsupported-type", "Foreign"),
         (list[Foreign], "unsupported-type", "Foreign"),
@@ -365,9 +365,9 @@ def test_a_format_without_a_type_is_an_error(form: Any, unfilled: Any) -> None:
     ],
 )
 def test_a_type_that_cannot_be_written_is_an_error_at_once(
-    form: Any, declared: Any, code: str, says: str
+    form: Any, declared: Any, code: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=says) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         form[declared]()
     assert caught.value.code == code
     assert caught.value.hint

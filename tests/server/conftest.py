@@ -29,11 +29,11 @@ def served(config: Config, **settings: Any) -> Iterator[str]:
     """A server, and its URL."""
     started, urls = threading.Event(), []
 
-    def tell(url: str) -> None:
+    def started_at(url: str) -> None:
         urls.append(url)
         started.set()
 
-    with prepared(config, server_settings({"port": 0, **settings}, {}), tell) as server:
+    with prepared(config, server_settings({"port": 0, **settings}, {}), started_at) as server:
         thread = threading.Thread(target=server.run)
         thread.start()
         try:

@@ -228,7 +228,7 @@ def test_a_pause_that_makes_no_sense_is_refused(client: Client, body: Any, probl
 
 @pytest.mark.usefixtures("working")
 def test_two_servers_and_a_foreign_writer_agree(serve: Serve, log: SqliteLog, connection: Connection) -> None:
-    """All write one key at once; the newest wish counts, and every server tells the same."""
+    """All write one key at once; the newest requested status counts, and every server shows the same."""
     one, other = serve(), serve()
     manifest = find_manifest(log, "gated")
     assert manifest is not None

@@ -43,7 +43,7 @@ def events(answer: Any) -> Iterator[dict[str, str]]:
 
 
 def taken(client: Client, path: str, count: int, last: str | None = None) -> list[dict[str, str]]:
-    """Events until they hold so many records, or tell of a failure."""
+    """Events until they hold so many records, or report a failure."""
     headers = {} if last is None else {"Last-Event-ID": last}
     found: list[dict[str, str]] = []
     with client.stream("GET", path, headers=headers) as answer:

@@ -1,4 +1,4 @@
-"""A server whose log is spent by a commit that failed on disk: it says so, and opens the log again."""
+"""A server whose log is spent by a commit that failed on disk: it reports that, and opens the log again."""
 
 from __future__ import annotations
 

@@ -201,12 +201,15 @@ def test_a_server_ends_at_once_while_calls_wait(config: Config, log: SqliteLog) 
     started = threading.Event()
     urls: list[str] = []
 
-    def tell(url: str) -> None:
+    def started_at(url: str) -> None:
         urls.append(url)
         started.set()
 
     codes: list[int] = []
-    with prepared(config, server_settings({"port": 0}, {}), tell) as server, Client(timeout=60) as client:
+    with (
+        prepared(config, server_settings({"port": 0}, {}), started_at) as server,
+        Client(timeout=60) as client,
+    ):
         thread = threading.Thread(target=server.run)
         thread.start()
         assert started.wait(HANG_SECONDS)
@@ -237,11 +240,13 @@ def test_calls_that_wait_do_not_hold_up_the_others(
     prepare(gated().build(), log, SystemClock(), partitions=2)
     got(client, "/stores/counted")
     place = urlsplit(str(client.base_url))
-    asked = b"GET /stores/counted?at_least=gated-counted-changelog:0=999 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    request = (
+        b"GET /stores/counted?at_least=gated-counted-changelog:0=999 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
     with ExitStack() as stack:
         for _ in range(120):
             wire = stack.enter_context(closing(socket.create_connection((place.hostname, place.port), 10)))
-            wire.sendall(asked)
+            wire.sendall(request)
     began = time.monotonic()
     assert got(client, "/health/live") == {"live": True}
     assert got(client, "/topics")["topics"]

@@ -264,8 +264,8 @@ def test_no_other_origin_may_read(client: Client) -> None:
         answer = client.get("/health/live", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross-site")
         assert "access-control-allow-origin" not in answer.headers
-    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
-    assert "access-control-allow-origin" not in client.options("/gates", headers=asked).headers
+    preflight = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    assert "access-control-allow-origin" not in client.options("/gates", headers=preflight).headers
 
 
 def test_every_answer_has_its_headers(client: Client) -> None:
@@ -295,7 +295,7 @@ def test_no_token_is_ever_shown(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """A canary: whatever is asked, no answer and no line of a log holds it."""
+    """A canary: whatever is requested, no answer and no line of a log holds it."""
     canary = tokens["operate"]
     reported = []
     for path in (

@@ -1,4 +1,4 @@
-"""What the stores of a task must hold, as plain Python says."""
+"""What the stores of a task must hold, computed in plain Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.state.key_value import Stamped
 
 
 class Input(NamedTuple):
-    """A record that a task reads; without an operation it only tells the time."""
+    """A record that a task reads; without an operation it is time-only."""
 
     op: Op | None
     timestamp: int

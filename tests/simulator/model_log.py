@@ -168,7 +168,7 @@ class ModelLog:
         return self.epochs[writer_id]
 
     def add(self, partition: TopicPartition, batch: pa.RecordBatch, by: Transaction | None) -> int:
-        """Append, and tell the first offset."""
+        """Append, and return the first offset."""
         found = self.partition(partition)
         if self._checks:
             check_batch(self.describe(partition.topic), partition.partition, batch, self.clock.now())

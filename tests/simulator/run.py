@@ -81,7 +81,7 @@ class Trace:
 
 
 def simulate(seed: int, steps: int = STEPS) -> Trace:
-    """Run a seed. Raises Violation, which tells the seed and the last actions, if an invariant breaks."""
+    """Run a seed. Raises Violation, which names the seed and the last actions, if an invariant breaks."""
     trace, rng, faults = Trace(seed, steps), Random(seed), Faults()
     try:
         with fast_folder() as root, faultpoints.installed(faults):

@@ -19,13 +19,13 @@ from tidegate.types import Offset
 EVERYTHING = 1_000_000
 
 
-def settle(world: World, rng: Random, tell: Callable[[str], None]) -> None:
+def settle(world: World, rng: Random, note: Callable[[str], None]) -> None:
     """Let zombies have their last word, restart what is dead, process all inputs, and look at everything.
     Then once more from what is on disk, under a new plan."""
     if world.opened is not None:
         world.opened.close()
     for zombie in list(world.zombies):
-        tell(f"in the end {zombie} commits: {world.attempt(zombie, partial(_last_word, world, zombie))}")
+        note(f"in the end {zombie} commits: {world.attempt(zombie, partial(_last_word, world, zombie))}")
     for zombie in list(world.zombies):
         world.attempt(zombie, zombie.close)
     if world.truth.gate is not None:
@@ -33,15 +33,15 @@ def settle(world: World, rng: Random, tell: Callable[[str], None]) -> None:
             for key in keys_in(number, world.options.partitions):
                 if key in world.truth.gate.paused:
                     world.ask(number, key, "ACTIVE")
-    tell("all slots finish")
+    note("all slots finish")
     _finish(world)
     for slot in world.slots.values():
         world.stop(slot)
     groups = draw_groups(len(world.tasks), rng)
-    tell(f"all slots stopped; last plan {groups}")
+    note(f"all slots stopped; last plan {groups}")
     world.plan(groups, draw_limits(rng))
     _finish(world)
-    tell("the log is read again")
+    note("the log is read again")
     _check_log(world)
 
 

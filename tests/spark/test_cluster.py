@@ -113,12 +113,12 @@ class Command:
             env={name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")},
         )
         assert self.process.stderr is not None
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
         self._reader.start()
 
     def wait_until(self, text: str) -> None:
-        wait_for(lambda: any(text in line for line in self.said))
+        wait_for(lambda: any(text in line for line in self.lines))
 
     def at_work(self, log: Connection, slots: int = 2) -> Command:
         """Itself, once its slots count."""
@@ -143,7 +143,7 @@ class Command:
     def _read(self, stream: IO[bytes]) -> None:
         with stream:
             for line in stream:
-                self.said.append(line.decode(errors="replace"))
+                self.lines.append(line.decode(errors="replace"))
 
 
 class Feeder:
@@ -299,7 +299,7 @@ def test_of_two_drivers_the_newer_goes_on_with_two_then_three_then_one_slots(
         first = command("--slots", "2").at_work(log)
         second = command("--slots", "3")
         assert first.process.wait(HANG_SECONDS) == 1
-        assert any("[fenced]" in line for line in first.said)
+        assert any("[fenced]" in line for line in first.lines)
         second.at_work(log, slots=3)
         assert rises_by_one(log)
         assert second.end(signal.SIGTERM) == 0

@@ -20,10 +20,10 @@ from tests.spark.test_cluster import Command
 from tests.spark.test_on_kafka import (  # noqa: F401 - fixtures
     PARTITIONS,
     WORDS,
-    Outside,
+    PlainConsumer,
     Start,
     config,
-    outside,
+    plain_consumer,
     prefix,
 )
 from tests.waiting import HANG_SECONDS, wait_for
@@ -92,19 +92,25 @@ def feeder(config: Config, log: Connection, prefix: str) -> Feeder:  # noqa: F81
     return Feeder(config, prefix)
 
 
-def goes_on(outside: Outside, by: int = 500) -> None:  # noqa: F811
-    before = outside.counts.total()
-    wait_for(lambda: outside.counts.total() >= before + by, every=0.1)
+def goes_on(plain_consumer: PlainConsumer, by: int = 500) -> None:  # noqa: F811
+    before = plain_consumer.counts.total()
+    wait_for(lambda: plain_consumer.counts.total() >= before + by, every=0.1)
 
 
-def who_stands_still(run: Running, outside: Outside, feeder: Feeder, config: Config, prefix: str) -> str:  # noqa: F811
-    """What each part did, and what lies behind transactions that are open: asked for by a new client."""
-    heard = {slot: f"{time.monotonic() - at:.0f} s ago" for slot, at in run.view.last_report.items()}
+def progress_report(
+    run: Running,
+    plain_consumer: PlainConsumer,  # noqa: F811
+    feeder: Feeder,
+    config: Config,  # noqa: F811
+    prefix: str,  # noqa: F811
+) -> str:
+    """What each part did, and what lies behind transactions that are open, as a new client sees it."""
+    reports = {slot: f"{time.monotonic() - at:.0f} s ago" for slot, at in run.view.last_report.items()}
     failures = [failure for _, failure in run.view.failures]
     reported = [
         f"driver {run.state.value}, trouble {run.view.log_trouble}, restarts {run.view.restarts}, {failures}",
-        f"slots heard of {heard}",
-        f"sent {feeder.sent.total()}, seen outside {outside.counts.total()}",
+        f"last reports of slots {reports}",
+        f"sent {feeder.sent.total()}, seen by a plain consumer {plain_consumer.counts.total()}",
     ]
     with tidegate.connect(config=config) as fresh:
         for name in (name for name in fresh.log.names() if name.startswith(prefix)):
@@ -114,16 +120,16 @@ def who_stands_still(run: Running, outside: Outside, feeder: Feeder, config: Con
     return "\n".join(reported)
 
 
-def ends_right(outside: Outside, feeder: Feeder) -> None:  # noqa: F811
-    wait_for(lambda: outside.counts.total() >= feeder.sent.total(), every=0.2)
-    assert outside.wrong == []
-    assert outside.counts == feeder.sent
+def ends_right(plain_consumer: PlainConsumer, feeder: Feeder) -> None:  # noqa: F811
+    wait_for(lambda: plain_consumer.counts.total() >= feeder.sent.total(), every=0.2)
+    assert plain_consumer.wrong == []
+    assert plain_consumer.counts == feeder.sent
 
 
 @pytest.mark.soak
 def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     start: Start,
-    outside: Outside,  # noqa: F811
+    plain_consumer: PlainConsumer,  # noqa: F811
     feeder: Feeder,
     prefix: str,  # noqa: F811
 ) -> None:
@@ -132,7 +138,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     with feeder:
         run = start(f"{prefix}:app")
         wait_for(lambda: run.state is DriverState.RUNNING)
-        goes_on(outside)
+        goes_on(plain_consumer)
         for _ in range(repeated(1, soak=5)):
             asleep = [landing.pid for landing in run.view.landings.values()]
             time.sleep(rng.uniform(0.0, 0.3))
@@ -141,24 +147,24 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
             try:
                 newer = start(f"{prefix}:app")
                 wait_for(lambda newer=newer: newer.state is DriverState.RUNNING)  # type: ignore[misc]
-                goes_on(outside)
+                goes_on(plain_consumer)
             finally:
                 for pid in asleep:
                     with suppress(ProcessLookupError):  # Spark kills a worker whose job it cancelled long ago
                         os.kill(pid, signal.SIGCONT)
             wait_for(lambda run=run: run.state is DriverState.FAILED)  # type: ignore[misc]
-            goes_on(outside)
+            goes_on(plain_consumer)
             run = newer
-    ends_right(outside, feeder)
+    ends_right(plain_consumer, feeder)
     run.stop()
     assert run.wait(HANG_SECONDS)
-    ends_right(outside, feeder)
+    ends_right(plain_consumer, feeder)
 
 
 @pytest.mark.soak(only="starts Spark four times")
 def test_a_driver_that_is_killed_is_followed_by_another(
     config: Config,  # noqa: F811
-    outside: Outside,  # noqa: F811
+    plain_consumer: PlainConsumer,  # noqa: F811
     feeder: Feeder,
     kafka: KafkaCluster,
     prefix: str,  # noqa: F811
@@ -170,23 +176,23 @@ def test_a_driver_that_is_killed_is_followed_by_another(
         for _ in range(3):
             run = Command(config)
             try:
-                goes_on(outside, 1000)
+                goes_on(plain_consumer, 1000)
             finally:
                 run.kill()
         last = Command(config)
-        goes_on(outside, 1000)
+        goes_on(plain_consumer, 1000)
     try:
-        ends_right(outside, feeder)
+        ends_right(plain_consumer, feeder)
         assert last.end(signal.SIGTERM) == 0
     finally:
         last.close()
-    ends_right(outside, feeder)
+    ends_right(plain_consumer, feeder)
 
 
 @pytest.mark.soak(only="takes three minutes")
 def test_a_broker_that_is_away_for_minutes_is_waited_for(
     start: Start,
-    outside: Outside,  # noqa: F811
+    plain_consumer: PlainConsumer,  # noqa: F811
     feeder: Feeder,
     kafka: KafkaCluster,
     config: Config,  # noqa: F811
@@ -196,8 +202,8 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
     run = start(f"{prefix}:app")
     wait_for(lambda: run.state is DriverState.RUNNING)
     with feeder:
-        goes_on(outside)
-    ends_right(outside, feeder)
+        goes_on(plain_consumer)
+    ends_right(plain_consumer, feeder)
     [broker] = kafka.brokers
     broker.freeze()
     try:
@@ -209,10 +215,10 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
     more = feeder.again()
     with more:
         try:
-            goes_on(outside)
+            goes_on(plain_consumer)
         except AssertionError:
-            pytest.fail(who_stands_still(run, outside, more, config, prefix))
-    ends_right(outside, more)
+            pytest.fail(progress_report(run, plain_consumer, more, config, prefix))
+    ends_right(plain_consumer, more)
     assert run.view.log_trouble is None
     run.stop()
     assert run.wait(HANG_SECONDS)

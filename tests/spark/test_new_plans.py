@@ -1,4 +1,4 @@
-"""A driver on a cluster that loses a worker and gets it back: it plans anew, by itself."""
+"""A driver on a cluster that loses a worker and gets it back: it makes a new plan by itself."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made.close()
 
 
-def says(run: Command, what: str) -> bool:
-    return bool(run.said) and what in run.said[-1]
+def last_line_has(run: Command, what: str) -> bool:
+    return bool(run.lines) and what in run.lines[-1]
 
 
 @pytest.mark.soak(only="takes a minute and a half")
@@ -77,14 +77,14 @@ def test_tasks_of_a_lost_worker_go_to_the_other_and_are_spread_again_when_it_is_
         run = Command(config, program=[sys.executable, "hasty.py"])
         try:
             with Feeder(config) as feeder:
-                wait_for(lambda: says(run, "3 slots"))
+                wait_for(lambda: last_line_has(run, "3 slots"))
                 goes_on(log)
                 time.sleep(2 * Limits().commit_seconds)  # so that there is state to come back to
                 cluster.workers[0].close()
-                wait_for(lambda: says(run, "1 slots"))
+                wait_for(lambda: last_line_has(run, "1 slots"))
                 goes_on(log)
                 cluster.workers[0] = cluster.start_worker(1)
-                wait_for(lambda: says(run, "3 slots"))
+                wait_for(lambda: last_line_has(run, "3 slots"))
                 goes_on(log)
                 assert rises_by_one(log)
             ends_right(log, run, signal.SIGTERM, feeder)

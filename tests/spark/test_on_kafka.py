@@ -60,7 +60,7 @@ def config(kafka: KafkaCluster, prefix: str, tmp_path: Path, monkeypatch: pytest
     return load_config({"log": kafka.url, "partitions": PARTITIONS}, environ={}, folder=tmp_path)
 
 
-class Outside:
+class PlainConsumer:
     """A consumer that knows nothing of tidegate, and looks on from the beginning to the end: each count of a
     word must be one more than the last."""
 
@@ -100,10 +100,10 @@ class Outside:
 
 
 @pytest.fixture
-def outside(kafka: KafkaCluster, log: Connection, prefix: str) -> Iterator[Outside]:
+def plain_consumer(kafka: KafkaCluster, log: Connection, prefix: str) -> Iterator[PlainConsumer]:
     kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
     log.log.create(TopicSpec(f"{prefix}-counts", PARTITIONS, kept))
-    made = Outside(kafka.bootstrap, f"{prefix}-counts")
+    made = PlainConsumer(kafka.bootstrap, f"{prefix}-counts")
     yield made
     made.close()
 
@@ -115,7 +115,7 @@ def landed_again(run: Running, before: Landing) -> bool:
 
 @pytest.mark.soak
 def test_a_consumer_outside_sees_the_effect_of_every_record_once_and_in_order_while_slots_are_killed(
-    start: Start, log: Connection, outside: Outside, prefix: str
+    start: Start, log: Connection, plain_consumer: PlainConsumer, prefix: str
 ) -> None:
     """I1, I2, I4, I8."""
     rng = random.Random(7)
@@ -137,11 +137,11 @@ def test_a_consumer_outside_sees_the_effect_of_every_record_once_and_in_order_wh
             os.kill(victim.pid, signal.SIGKILL)
             wait_for(partial(landed_again, run, victim))
     assert killed == KILLS
-    wait_for(lambda: outside.counts.total() >= RECORDS, every=0.2)
+    wait_for(lambda: plain_consumer.counts.total() >= RECORDS, every=0.2)
     run.stop()
     assert run.wait(HANG_SECONDS)
-    assert outside.wrong == []
-    assert outside.counts == Counter(sent)
+    assert plain_consumer.wrong == []
+    assert plain_consumer.counts == Counter(sent)
     assert log.rows(TableTopic(f"{prefix}-counts", int)) == dict(Counter(sent))
 
 

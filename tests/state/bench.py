@@ -1,4 +1,4 @@
-"""A slot for tests of its tasks' state: a real log, real stores, and tasks that do what the test says.
+"""A slot for tests of its tasks' state: a real log, real stores, and tasks that do what the test calls.
 
 bench = Bench(tmp_path)
 task = bench.start(COUNTS)      # opens a writer, reads the position, restores
@@ -43,7 +43,7 @@ SELDOM = Limits(commit_seconds=3600)
 
 
 class Listener:
-    """Writes down what a restore tells, as (event, store, numbers or reason)."""
+    """Writes down the events of a restore, as (event, store, numbers or reason)."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
@@ -271,7 +271,7 @@ class Bench:
         ]
 
     def fold(self, store: StoreBuilder[Any], partition: int = 0) -> dict[Any, Any]:
-        """What the changelog says the rows are, decoded."""
+        """The rows by the changelog, decoded."""
         rows = fold(self.log, self.changelog_of(store, partition))
         return {store.key.decode(key): store.value.decode(value) for key, (value, _) in rows.items()}
 
@@ -294,13 +294,13 @@ class Bench:
         return self.count(store, self.position(partition).changelogs[store.name], partition)
 
     def span(self, task: Task, store: StoreBuilder[Any]) -> tuple[int, int]:
-        """From which record to which a store was restored: to where the position says."""
+        """From which record to which a store was restored: up to its position."""
         start, end = task.listener.span(store.name)
         assert end == task.at.changelogs[store.name]
         return self.count(store, start, task.id.partition), self.count(store, end, task.id.partition)
 
     def restore_events(self, task: Task, store: StoreBuilder[Any]) -> list[tuple[Any, ...]]:
-        """What the listener heard of a store, with offsets as counts of records."""
+        """The events that the listener got for a store, with offsets as counts of records."""
         found: list[tuple[Any, ...]] = []
         for event, name, partition, *numbers in task.listener.events:
             if name == store.name:

@@ -34,24 +34,24 @@ class Child:
         self._process.start()
         theirs.close()
 
-    def hear(self) -> Any:
-        """The next thing that it says."""
-        assert self._pipe.poll(HANG_SECONDS), "the child says nothing"
-        said = self._pipe.recv()
-        assert not isinstance(said, BaseException), repr(said)
-        return said
+    def receive(self) -> Any:
+        """The next message of the child."""
+        assert self._pipe.poll(HANG_SECONDS), "the child sends nothing"
+        message = self._pipe.recv()
+        assert not isinstance(message, BaseException), repr(message)
+        return message
 
-    def heard(self) -> list[Any]:
-        """Everything that it said and nobody heard yet; for one that is dead."""
-        said = []
+    def received(self) -> list[Any]:
+        """All messages that were not received yet; for a child that is dead."""
+        message = []
         try:
             while self._pipe.poll():
-                said.append(self._pipe.recv())
+                message.append(self._pipe.recv())
         except EOFError:
             pass
-        return said
+        return message
 
-    def say(self, what: Any = "go on") -> None:
+    def send(self, what: Any = "go on") -> None:
         self._pipe.send(what)
 
     def stop(self) -> None:
@@ -62,8 +62,10 @@ class Child:
     def wait_until_stopped(self) -> None:
         deadline = time.monotonic() + HANG_SECONDS
         while (state := self._state()) != "T":
-            assert state != "Z", f"the child is dead, and said {self.heard()[-1:]}"
-            assert time.monotonic() < deadline, f"the child is in state {state}, and said {self.heard()[-1:]}"
+            assert state != "Z", f"the child is dead, and sent {self.received()[-1:]}"
+            assert time.monotonic() < deadline, (
+                f"the child is in state {state}, and sent {self.received()[-1:]}"
+            )
             time.sleep(0.001)
 
     def go_on(self) -> None:

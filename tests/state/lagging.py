@@ -18,7 +18,7 @@ from tidegate.types import Offset, TopicPartition
 
 
 class LaggingLog(SqliteLog):
-    """Hides the records of a partition from an offset on, until it was asked for them some times."""
+    """Hides the records of a partition from an offset on, until it was polled some times."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -42,12 +42,12 @@ class LaggingLog(SqliteLog):
         """Up to where a committed reader gets."""
         return Offset(self._hidden.get(partition, 1 << 62) if self._polls > 0 else 1 << 62)
 
-    def asked(self) -> None:
+    def polled(self) -> None:
         self._polls -= 1
 
 
 class LaggingReader(SqliteReader):
-    """Gives what is visible, and comes back for the rest."""
+    """Returns what is visible, and comes back for the rest."""
 
     def __init__(self, log: LaggingLog, positions: Mapping[TopicPartition, Offset]) -> None:
         super().__init__(log._database, log._catalog, positions)
@@ -56,7 +56,7 @@ class LaggingReader(SqliteReader):
     def poll(self, timeout: float) -> list[Fetched]:
         before = dict(self._positions)
         fetched = [self._cut(one) for one in super().poll(timeout)]
-        self._log.asked()
+        self._log.polled()
         return [one for one in fetched if one.next > before[one.partition]]
 
     def _cut(self, fetched: Fetched) -> Fetched:

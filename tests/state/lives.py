@@ -1,4 +1,4 @@
-"""What the child processes of these tests do. Each tells the test how far it is through its pipe."""
+"""What the child processes of these tests do. Each reports through its pipe how far it is."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def holder(pipe: Connection, ground: Ground) -> None:
 
 
 def newcomer(pipe: Connection, ground: Ground) -> None:
-    """Restore beside a holder; tells what the copy held, then how the restore went."""
+    """Restore beside a holder; reports what the copy held, then how the restore went."""
     bench = ground.bench()
     task = bench.open(COUNTS)
     copied = {

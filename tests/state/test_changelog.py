@@ -98,7 +98,7 @@ def test_restoration_from_checkpoint(ground: Ground) -> None:
 
     first, second = ground.part("first"), ground.part("second")
     with child(a_hundred_records, first) as process:
-        process.hear()
+        process.receive()
         process.kill()
     with closing(first.bench()) as bench:
         task = bench.start(COUNTS)
@@ -107,7 +107,7 @@ def test_restoration_from_checkpoint(ground: Ground) -> None:
         assert task.rows(COUNTS) == expected == bench.fold(COUNTS)
 
     with child(ten_of_a_hundred_records, second) as process:
-        process.hear()
+        process.receive()
         process.kill()
     with closing(second.bench()) as bench:
         task = bench.start(COUNTS)

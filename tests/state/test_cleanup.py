@@ -83,7 +83,7 @@ def test_a_later_generation_is_not_judged_by_an_older_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "reason"),
+    ("metadata", "reason"),
     [
         ({"log": "a-log-that-was-deleted"}, "it was built from another log"),
         ({"app": "bakery"}, "it belongs to bakery totals.g2/0_0"),
@@ -91,9 +91,9 @@ def test_a_later_generation_is_not_judged_by_an_older_one(folder: Path) -> None:
     ],
 )
 def test_a_folder_whose_metadata_names_another_owner_is_removed(
-    folder: Path, says: dict[str, str], reason: str
+    folder: Path, metadata: dict[str, str], reason: str
 ) -> None:
-    path = make(folder, **{"task": FIRST, **says}, at=FIRST)  # type: ignore[arg-type]
+    path = make(folder, **{"task": FIRST, **metadata}, at=FIRST)  # type: ignore[arg-type]
     assert clean(folder).removed == {path: reason}
     assert not path.exists()
     assert not path.with_name("0.lock").exists()
@@ -139,7 +139,7 @@ def test_a_folder_that_a_living_process_holds_survives_whatever_it_is(folder: Pa
     gone = TaskId("totals", 1, 0, 0)
     path = make(folder, gone, log="another", last=0)
     with child(claim_and_wait, task_home(folder, APP, gone)) as process:
-        assert process.hear() == "0"
+        assert process.receive() == "0"
         assert clean(folder, TIGHT).removed == {}
         process.stop()
         assert clean(folder, TIGHT).removed == {}, "a stopped one lives"
@@ -277,7 +277,7 @@ def test_a_folder_without_write_permission_is_reported_and_the_others_are_remove
         path.chmod(0o777)
     barred.chmod(0o555)
     with child(clean_up_as_nobody, folder, NEEDS) as process:
-        removed, [(code, message)] = process.hear()
+        removed, [(code, message)] = process.receive()
     assert removed == [other]
     assert code == "not-cleaned-up"
     assert str(barred) in message
@@ -291,7 +291,7 @@ def test_a_state_folder_that_may_not_be_used_is_reported(folder: Path, mode: int
     (folder / APP).chmod(mode)
     folder.chmod(0o755)
     with child(clean_up_as_nobody, folder, NEEDS) as process:
-        removed, [(code, _)] = process.hear()
+        removed, [(code, _)] = process.receive()
     assert (removed, code) == ([], "not-cleaned-up")
     assert (path / "data.mdb").exists()
 

@@ -141,7 +141,7 @@ def test_a_home_that_is_a_file_is_reported_by_name(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_lock_of_a_living_process_holds_and_that_of_a_killed_one_does_not(tmp_path: Path) -> None:
     with child(claim_and_wait, tmp_path) as process:
-        assert process.hear() == "0"
+        assert process.receive() == "0"
         assert claimed_by_others(tmp_path) == "1"
         process.stop()
         assert claimed_by_others(tmp_path) == "1", "a stopped one lives"
@@ -158,7 +158,7 @@ def test_processes_that_claim_and_clean_at_once_never_share_a_folder(tmp_path: P
         child(claim_again_and_again, tmp_path, 51, 1.5) as second,
         child(claim_again_and_again, tmp_path, 51, 1.5) as third,
     ):
-        turns = [process.hear() for process in (first, second, third)]
+        turns = [process.receive() for process in (first, second, third)]
     assert min(turns) > 50
 
 

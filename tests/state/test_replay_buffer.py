@@ -28,13 +28,13 @@ def batch(first: int, rows: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
 @given(st.lists(st.lists(st.tuples(KEYS, VALUES), max_size=20), min_size=1, max_size=4))
 def test_the_buffer_folds_to_the_newest_value_per_key(parts: list[list[tuple[bytes, bytes | None]]]) -> None:
     """Deletes are words too: they must reach a store that held the row before."""
-    gathered = ReplayBuffer()
+    buffer = ReplayBuffer()
     expected: dict[bytes, bytes | None] = {}
     behind = 7
     for rows in parts:
-        gathered.add(batch(behind, rows), behind + 3 * len(rows))
+        buffer.add(batch(behind, rows), behind + 3 * len(rows))
         behind += 3 * len(rows)
         expected.update(rows)
-    found = [(row.key, row.value) for row in rows_of(gathered.newest_per_key())]
+    found = [(row.key, row.value) for row in rows_of(buffer.newest_per_key())]
     assert found == sorted(expected.items())
-    assert (gathered.records, gathered.next) == (sum(map(len, parts)), behind)
+    assert (buffer.records, buffer.next) == (sum(map(len, parts)), behind)

@@ -164,8 +164,8 @@ def test_i12_a_restore_that_is_killed_five_times_goes_on_each_time(ground: Groun
         spans = []
         for _ in range(5):
             with child(restore_a_little, ground) as process:
-                spans.append(process.hear())
-                assert process.hear() == "in the third page"
+                spans.append(process.receive())
+                assert process.receive() == "in the third page"
                 process.kill()
         assert [bench.count(COUNTS, start) for start, _ in spans] == [0, 6, 12, 18, 24], "two pages each"
         assert {end for _, end in spans} == {bench.position().changelogs["counts"]}

@@ -57,13 +57,13 @@ def test_i8_a_zombie_that_wakes_up_in_a_commit_works_in_a_folder_of_its_own(benc
 @pytest.mark.parametrize("step", ["commit.6", "commit.7"])
 def test_i8_a_zombie_process_that_wakes_up_in_a_commit_changes_nothing(ground: Ground, step: str) -> None:
     with child(zombie, ground, step) as sleeper:
-        assert sleeper.hear() == "asleep"
+        assert sleeper.receive() == "asleep"
         with child(newcomer, ground) as task:
             check_newcomer(task)
-            sleeper.say()
-            assert sleeper.hear() == "fenced"
-            task.say()
-            assert task.hear() == "closed"
+            sleeper.send()
+            assert sleeper.receive() == "fenced"
+            task.send()
+            assert task.receive() == "closed"
     check_what_is_left(ground)
 
 
@@ -71,23 +71,23 @@ def test_i8_a_zombie_process_that_wakes_up_in_a_commit_changes_nothing(ground: G
 def test_a_stopped_holder_of_the_folder_is_not_waited_for(ground: Ground) -> None:
     """SIGSTOP inside an open write transaction: the folder's lock and LMDB's write mutex stay held."""
     with child(holder, ground) as stopped:
-        assert stopped.hear() == "in a write transaction"
+        assert stopped.receive() == "in a write transaction"
         stopped.stop()
         with child(newcomer, ground) as task:
             check_newcomer(task)
             stopped.go_on()
-            stopped.say()
-            assert stopped.hear() == "fenced"
-            task.say()
-            assert task.hear() == "closed"
+            stopped.send()
+            assert stopped.receive() == "fenced"
+            task.send()
+            assert task.receive() == "closed"
     check_what_is_left(ground)
 
 
 def check_newcomer(task: Child) -> None:
     """It took the next folder, copied what the holder had persisted, and restored the tail alone."""
-    assert task.hear() == ("1", TEN)
-    assert task.hear() == ((10, 20), 10, TWENTY)
-    assert task.hear() == "at work"
+    assert task.receive() == ("1", TEN)
+    assert task.receive() == ((10, 20), 10, TWENTY)
+    assert task.receive() == "at work"
 
 
 def check_what_is_left(ground: Ground) -> None:

@@ -113,7 +113,7 @@ def wait_until_fenced(zombie: Child, acked: dict[int, int]) -> None:
     """A zombie may finish the commit that it slept in, if the log had it; the next one is refused."""
     message = None
     while message != ("fenced",):
-        message = zombie.hear()
+        message = zombie.receive()
         acknowledged([message], acked)
     zombie.end()
 
@@ -144,11 +144,11 @@ def test_a_slot_that_is_killed_at_any_time_loses_nothing_and_repeats_nothing(
                 )
                 zombie.wait_until_stopped()
                 zombies += 1
-                acknowledged(zombie.heard(), acked)
+                acknowledged(zombie.received(), acked)
                 continue
             with child(slot_life, ground, host, rng.randrange(1 << 30), None) as life:
                 if rng.random() < 0.7:
-                    acknowledged([life.hear()], acked)
+                    acknowledged([life.receive()], acked)
                 time.sleep(rng.uniform(0, 0.3))
                 if zombie is not None:
                     zombie.go_on()
@@ -156,7 +156,7 @@ def test_a_slot_that_is_killed_at_any_time_loses_nothing_and_repeats_nothing(
                     zombie = None
                 life.kill()
                 killed += 1
-                acknowledged(life.heard(), acked)
+                acknowledged(life.received(), acked)
             checker.between(acked)
         for host in ("a", "b"):
             slot = bench.slot()

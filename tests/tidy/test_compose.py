@@ -158,8 +158,8 @@ def test_a_real_kafka_accepts_the_brokers_settings(stack: dict[str, Any], tmp_pa
 
 def test_docker_accepts_the_file() -> None:
     docker = shutil.which("docker") or ""
-    asked = [docker, "compose", "version"]
-    if not docker or subprocess.run(asked, capture_output=True, check=False).returncode:
+    version = [docker, "compose", "version"]
+    if not docker or subprocess.run(version, capture_output=True, check=False).returncode:
         pytest.skip("needs Docker Compose, which is not installed")
     command = [docker, "compose", "--file", str(FILE), "config", "--quiet"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -22,7 +22,7 @@ class Events:
     def __init__(self) -> None:
         self.records = 0
 
-    def tell(self, event: str, **fields: Any) -> None:
+    def emit(self, event: str, **fields: Any) -> None:
         line = {"event": event, "ms": time.time_ns() // 1_000_000, **fields}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
@@ -33,9 +33,9 @@ class Events:
     def _run(self) -> None:
         while not self.records:
             time.sleep(0.01)
-        self.tell("state", state="RUNNING")
+        self.emit("state", state="RUNNING")
         while True:
-            self.tell("processed", records=self.records)
+            self.emit("processed", records=self.records)
             time.sleep(1)
 
 
@@ -60,11 +60,11 @@ def main(bootstrap: str, source: str, output: str, app_id: str, state_dir: str, 
     records = app.dataframe(app.topic(source, value_deserializer="bytes"))
     counts = records.apply(count, stateful=True)
     counts.to_topic(app.topic(output, value_serializer="int"))
-    events.tell("state", state="STARTING")
+    events.emit("state", state="STARTING")
     events.every_second()
     app.run()
-    events.tell("processed", records=events.records)
-    events.tell("state", state="NOT_RUNNING")
+    events.emit("processed", records=events.records)
+    events.emit("state", state="NOT_RUNNING")
 
 
 if __name__ == "__main__":

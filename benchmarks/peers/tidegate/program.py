@@ -1,4 +1,4 @@
-"""Runs the count on tidegate, tells what it does in JSON lines, and ends cleanly on SIGTERM.
+"""Runs the count on tidegate, reports what it does in JSON lines, and ends cleanly on SIGTERM.
 
 Arguments: spark or plain, the app, bootstrap, source, output, app id, folder, commit interval in ms, slots.
 On Spark it does what `tidegate run` does, with the same session.
@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.05
 
 
 class AtWork(Protocol):
-    """What is asked of a running app."""
+    """What is read of a running app."""
 
     @property
     def state(self) -> DriverState: ...
@@ -48,14 +48,14 @@ class Events:
             self.state("RUNNING")
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + 1
-            self.tell("processed", records=sum(one.records for one in numbers))
+            self.emit("processed", records=sum(one.records for one in numbers))
 
     def state(self, name: str) -> None:
         if name != self._state:
             self._state = name
-            self.tell("state", state=name)
+            self.emit("state", state=name)
 
-    def tell(self, event: str, **fields: Any) -> None:
+    def emit(self, event: str, **fields: Any) -> None:
         line = {"event": event, "ms": time.time_ns() // 1_000_000, **fields}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
@@ -87,7 +87,7 @@ def main(
         signal.signal(number, lambda *_: running.stop())
     while not running.wait(LOOK_SECONDS):
         events.look(running)
-    events.tell("processed", records=running.view.records)
+    events.emit("processed", records=running.view.records)
     end()
     events.state("NOT_RUNNING")
 

@@ -1,4 +1,4 @@
-"""A driver that plans anew, and how a run ends, whatever it is doing."""
+"""A driver that makes a new plan, and how a run ends, whatever it is doing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_room_for_more_slots_is_taken_though_seldom(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("large", [300, 301])
 def test_a_large_restore_is_saved_by_a_new_plan(fleet: Fleet, large: int) -> None:
-    """Two hosts went and came back, and each slot is on the other's. Slots tell nothing themselves here."""
+    """Two hosts went and came back, and each slot is on the other's. Slots report nothing themselves here."""
     send(fleet, 0, 30)
     patience = replace(QUICK, between_plans_seconds=0.1, large_restore=large)
     driver, launcher = fleet.driver(2, patience=patience)
@@ -175,12 +175,12 @@ def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:
     patience = replace(QUICK, gone_seconds=GONE_SECONDS, new_plan_stop_seconds=HANG_SECONDS)
     with fleet.running(slots=2, patience=patience) as (driver, launcher):
         wait_for(lambda: driver.state is DriverState.RUNNING)
-        waits, asked = threading.Event(), threading.Event()
+        waits, requested = threading.Event(), threading.Event()
 
         def wait_for_the_user(order: SlotOrder) -> None:
             if order.slot == 1 and order.attempt > 1:
                 waits.set()
-                asked.wait(HANG_SECONDS)
+                requested.wait(HANG_SECONDS)
                 raise InterruptedError("cancelled")
 
         launcher.before = wait_for_the_user
@@ -190,7 +190,7 @@ def test_a_stop_in_the_middle_of_a_new_plan_ends_the_app(fleet: Fleet) -> None:
         launcher.rooms = 0
         wait_for(lambda: read_control(fleet.log, "wordcount").stop(ROLE).for_new_plan)
         request_stop(fleet.log, "wordcount", "user", SystemClock().now())
-        asked.set()
+        requested.set()
         wait_for(lambda: driver.state is DriverState.STOPPED)
         assert driver.epoch == 1
 

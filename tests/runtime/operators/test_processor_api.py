@@ -169,14 +169,14 @@ def to_two(record: Record[str, int], ctx: Context[str, int]) -> None:
 def test_forward_reaches_all_children_or_the_one_that_is_named() -> None:
     app = App("api")
     halves = app.stream(IN).process("split", to_two)
-    halves.process("even", tell).to(OUT)
-    halves.process("odd", tell).to(MORE)
+    halves.process("even", send_on).to(OUT)
+    halves.process("odd", send_on).to(MORE)
     with Driver(app) as d:
         d.send(IN, "ada", 1, 2, 3)
         d.run()
         assert (d.values(OUT), d.values(MORE)) == ([2], [1, 3])
     both = App("api")
-    all_of_them = both.stream(IN).process("step", tell)
+    all_of_them = both.stream(IN).process("step", send_on)
     all_of_them.to(OUT)
     all_of_them.to(MORE)
     with Driver(both) as d:
@@ -185,13 +185,13 @@ def test_forward_reaches_all_children_or_the_one_that_is_named() -> None:
         assert d.values(OUT) == d.values(MORE) == [1, 2]
 
 
-def tell(record: Record[str, int], ctx: Context[str, int]) -> None:
+def send_on(record: Record[str, int], ctx: Context[str, int]) -> None:
     ctx.forward(record)
 
 
 def test_forward_to_a_child_that_is_not_there_names_those_that_are() -> None:
     app = App("api")
-    app.stream(IN).process("split", to_two).process("even", tell).to(OUT)
+    app.stream(IN).process("split", to_two).process("even", send_on).to(OUT)
     with Driver(app) as d:
         d.send(IN, "ada", 1)
         with pytest.raises(UserCodeError, match=r"'odd'.*even") as caught:

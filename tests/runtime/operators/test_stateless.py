@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.runtime.letters import letter
+from tests.runtime.dead_letters import dead_letter
 from tests.runtime.stories import FEW, START, Sent, Story, by_key, grouped, play, stories
 
 from tidegate import App, Record, TableTopic, Topic
@@ -222,7 +222,7 @@ def test_an_event_without_a_value_is_not_written_to_a_topic_of_events() -> None:
         d.send(TABLE, "ada", 1, None)
         d.run()
         assert d.values(OUT) == [1]
-        assert letter(d, "steps")[1]["tidegate.error.code"] == "null-value"
+        assert dead_letter(d, "steps")[1]["tidegate.error.code"] == "null-value"
 
 
 def test_a_timestamp_function_sets_the_time_of_foreign_records() -> None:

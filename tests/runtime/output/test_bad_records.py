@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.runtime.letters import letter, raw
+from tests.runtime.dead_letters import append_raw, dead_letter
 from tests.runtime.stories import START
 
 from tidegate import App, Record, SerdeError, StateError, TableTopic, Topic
@@ -45,10 +45,10 @@ def test_bytes_that_cannot_be_read_meet_the_policy(key: bytes, value: bytes | No
     app.stream(IN, on_error="dead-letter").to(OUT)
     with Driver(app) as d:
         d.send(IN, "ada", 1)
-        raw(d, "in", key, value)
+        append_raw(d, "in", key, value)
         d.send(IN, "ada", 2)
         d.run()
-        record, reported = letter(d)
+        record, reported = dead_letter(d)
         assert (record.key, record.value, reported["tidegate.error.code"]) == (key, value, code)
         assert d.values(OUT) == [1, 2]
 
@@ -58,7 +58,7 @@ def test_bytes_that_cannot_be_read_stop_with_their_position() -> None:
     app.stream(IN).to(OUT)
     with Driver(app) as d:
         d.send(IN, "ada", 1)
-        raw(d, "in", b"ada", b"x")
+        append_raw(d, "in", b"ada", b"x")
         with pytest.raises(SerdeError, match="in/0 offset 1") as caught:
             d.run()
         assert caught.value.position == ("in", 0, 1)
@@ -125,7 +125,7 @@ def test_a_function_with_a_wrong_result_meets_the_policy_and_does_not_loop(mista
     with Driver(app) as d:
         d.send(IN, "ada", 1, -1, 2)
         d.run()
-        record, reported = letter(d)
+        record, reported = dead_letter(d)
         assert (record.value, reported["tidegate.error.code"]) == (IN.encode_value(-1), code)
         assert d.values(OUT) == [1, 2]
 
@@ -147,7 +147,7 @@ def test_a_record_without_a_key_is_refused_where_a_key_is_needed(what: str, batc
         d.send(IN, "x" if what == "group_by" else None, 7)
         d.send(IN, "ada", 1)
         d.run()
-        record, reported = letter(d)
+        record, reported = dead_letter(d)
         assert (record.value, reported["tidegate.error.code"]) == (IN.encode_value(7), "null-key")
 
 
@@ -189,7 +189,7 @@ def test_what_the_target_topic_refuses_meets_the_policy_and_does_not_loop(
         d.send(texts, "ada", "fine")
         d.run()
         assert d.values(target) == ["good", "fine"]
-        assert letter(d)[1]["tidegate.error.code"] == code
+        assert dead_letter(d)[1]["tidegate.error.code"] == code
 
 
 YEAR_9999 = 253_402_300_799_999
@@ -220,7 +220,7 @@ def test_a_record_of_the_year_9999_that_fails_is_a_dead_letter_of_today() -> Non
     with Driver(app) as d:
         d.send(source, "ada", 3, timestamp=YEAR_9999)
         d.run()
-        assert letter(d)[0].timestamp == d.clock.now()
+        assert dead_letter(d)[0].timestamp == d.clock.now()
 
 
 def test_a_row_larger_than_its_changelog_takes_meets_the_policy_and_does_not_loop() -> None:

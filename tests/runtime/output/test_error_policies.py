@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.runtime.letters import letter, raw
+from tests.runtime.dead_letters import append_raw, dead_letter
 from tests.runtime.stories import START
 
 from tidegate import (
@@ -180,7 +180,7 @@ def test_the_policy_of_the_innermost_processor_counts() -> None:
         d.send(IN, "ada", 9, 3, 1)
         d.run()
         assert d.values(OUT) == [1]
-        assert letter(d)[1]["tidegate.error.position"] == "in/0/1"
+        assert dead_letter(d)[1]["tidegate.error.position"] == "in/0/1"
 
 
 def test_the_policy_of_the_run_holds_where_no_other_is_given() -> None:
@@ -197,7 +197,7 @@ def test_a_dead_letter_keeps_bytes_headers_position_and_error() -> None:
     app.stream(IN, on_error="dead-letter").map(refuse_three).to(OUT)
     with Driver(app) as d:
         d.send(IN, "ada", 1)
-        raw(d, "in", b"ada", IN.encode_value(3), START - 7, trace=b"\x00\xff", empty=b"")
+        append_raw(d, "in", b"ada", IN.encode_value(3), START - 7, trace=b"\x00\xff", empty=b"")
         d.run()
         (record,) = d.dead_letters()
         assert (record.key, record.value, record.timestamp) == (b"ada", IN.encode_value(3), START - 7)

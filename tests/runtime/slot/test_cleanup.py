@@ -84,13 +84,13 @@ def test_state_of_a_log_that_was_deleted_is_neither_reported_nor_kept(fleet: Fle
     send(fleet, "old old old")
     fleet.catch_up()
     stale = homes(fleet)
-    other = SqliteLog(tmp_path / "made-anew.db")
-    anew = Fleet(other, tmp_path)
-    send(anew, "new")
-    driver, _ = anew.catch_up(slots=1)
+    other = SqliteLog(tmp_path / "new.db")
+    new_fleet = Fleet(other, tmp_path)
+    send(new_fleet, "new")
+    driver, _ = new_fleet.catch_up(slots=1)
     assert [landing.folders for landing in driver.overview.landings.values()] == [{}]
-    assert anew.counts() == {"new": 1}
-    assert homes(anew).keys() == stale.keys()
+    assert new_fleet.counts() == {"new": 1}
+    assert homes(new_fleet).keys() == stale.keys()
     other.close()
 
 

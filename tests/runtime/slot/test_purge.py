@@ -60,11 +60,11 @@ class Refusing(SqliteLog):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.asked: list[TopicPartition] = []
+        self.purged: list[TopicPartition] = []
         self.events: list[str] = []
 
     def purge(self, partition: TopicPartition, before: Offset) -> None:
-        self.asked.append(partition)
+        self.purged.append(partition)
         self.events.append("purge")
         raise LogError(
             self.code, f"{partition} cannot be purged below {before}", "", retryable=self.retryable
@@ -92,7 +92,7 @@ def test_a_refused_purge_is_warned_of_once_and_the_app_goes_on(tmp_path: Path) -
         for turn in range(1, 4):
             fleet.connection.send(LINES, "k", *["a b"] * 10)
             wait_for(lambda turn=turn: fleet.counts().get("b") == 10 * turn)  # type: ignore[misc]
-            wait_for(lambda turn=turn: len(log.asked) >= 4 * turn)  # type: ignore[misc]
+            wait_for(lambda turn=turn: len(log.purged) >= 4 * turn)  # type: ignore[misc]
         assert driver.state is DriverState.RUNNING
         wait_for(lambda: bool(driver.overview.warnings))
     assert not driver.overview.failures
@@ -117,15 +117,15 @@ def test_a_slot_that_is_stopped_closes_before_it_purges(tmp_path: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize(("retryable", "asked"), [(False, 3), (True, 1)])
+@pytest.mark.parametrize(("retryable", "calls"), [(False, 3), (True, 1)])
 def test_of_a_log_that_does_not_answer_only_one_partition_is_purged(
-    tmp_path: Path, retryable: bool, asked: int
+    tmp_path: Path, retryable: bool, calls: int
 ) -> None:
     log = Refusing(tmp_path / "log.db")
     log.retryable = retryable
     purger = Purger(log)
     behind = {TopicPartition("t", number): Offset(5) for number in range(3)}
     assert [problem.code for problem in purger.run(behind)] == ["not-allowed"]
-    assert len(log.asked) == asked
+    assert len(log.purged) == calls
     assert purger.run(behind) == [], "reported once"
     log.close()

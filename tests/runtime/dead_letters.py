@@ -9,14 +9,14 @@ from tidegate.testing.driver import Driver
 from tidegate.types import Offset, TopicPartition
 
 
-def raw(
+def append_raw(
     d: Driver, topic: str, key: bytes | None, value: bytes | None, at: int = START, **headers: bytes
 ) -> None:
     rows = [Row(key, value, at, tuple(headers.items()))]
     d.log.append(TopicPartition(topic, 0), to_batch(rows))
 
 
-def letter(d: Driver, app: str = "errors") -> tuple[ReadRow, dict[str, str]]:
+def dead_letter(d: Driver, app: str = "errors") -> tuple[ReadRow, dict[str, str]]:
     """The only dead letter, as it lies in the log, and its headers by name."""
     partition = TopicPartition(f"{app}-dead-letters", 0)
     reader = d.log.reader({partition: Offset(0)})

@@ -9,7 +9,7 @@ from tidegate import App, JavaLong, TableTopic
 LONG = JavaLong()
 
 
-def ours(topology: str, app_id: str, inputs: Sequence[str], output: str) -> App:
+def tidegate_app(topology: str, app_id: str, inputs: Sequence[str], output: str) -> App:
     """The app; inputs and output are compacted topics, since all of them may hold tombstones."""
     app = App(app_id)
     build = {
