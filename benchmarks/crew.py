@@ -25,7 +25,7 @@ class Turn:
     pipe: Connection
 
     def wait(self) -> float:
-        """Say that the warm-up is over; the moment (`time.monotonic`) at which all start."""
+        """Report that the warm-up is over; returns the time (`time.monotonic`) at which all start."""
         self.pipe.send(("ready", None))
         start: float = self.pipe.recv()
         return start

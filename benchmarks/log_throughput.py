@@ -77,7 +77,7 @@ def _tell(report: Report, size: int, records: int, seconds: Seconds) -> None:
 
 
 def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
-    """The median of the ratios of neighbours in time, which share the noise of the moment."""
+    """The median of the ratios of neighbours in time, which share the noise of the machine."""
     return median([their / our for their, our in zip(theirs, ours, strict=True)])
 
 

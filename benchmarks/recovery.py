@@ -114,7 +114,7 @@ class Feeder:
 
 
 class Driver:
-    """`tidegate run`, and when it said what."""
+    """`tidegate run`, with its lines and their times."""
 
     def __init__(self, folder: Path) -> None:
         self.began = time.time()

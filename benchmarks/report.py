@@ -46,7 +46,7 @@ class Report:
     machine: dict[str, str | int | float]
     results: list[Result] = field(default_factory=list)
     progress: Callable[[str], None] = lambda _: None
-    """Says what is being measured now, to whoever waits."""
+    """Prints what is being measured now: a run takes long."""
 
     def measured(self, name: str, value: float, unit: str) -> None:
         """A number of which nothing was promised."""

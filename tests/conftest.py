@@ -105,7 +105,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_open() -> Iterator[None]:
-    """State that is forgotten while it is open stays locked, and would be closed by nobody."""
+    """State that is forgotten while it is open stays locked, and would never be closed."""
     before = set(open_here())
     yield
     assert set(open_here()) <= before

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 class Progress:
-    """Rows as they come, to whoever waits: a full run takes long."""
+    """Rows as they come: a full run takes long."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

@@ -16,7 +16,7 @@ LOOK_SECONDS = 0.2
 
 
 class Seen(NamedTuple):
-    """One process at one moment."""
+    """One process at one time."""
 
     parent: int
     cpu_seconds: float

@@ -1,4 +1,4 @@
-"""What every benchmark prints, and that it says nothing of whose machine it ran on."""
+"""What every benchmark prints, and that it does not show whose machine it ran on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `benchmarks.runtime` reads off the log, and what it says of a number that it could not measure."""
+"""What `benchmarks.runtime` reads off the log, and what it reports for a number that it could not measure."""
 
 from __future__ import annotations
 

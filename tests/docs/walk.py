@@ -58,7 +58,7 @@ class Reader:
         self._start_over()
 
     def read(self, block: Block) -> None:
-        """Do what one block says."""
+        """Run one block."""
         if "starts over" in block.directives:
             self._start_over()
         if name := block.directives.get("running"):

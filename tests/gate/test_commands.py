@@ -120,8 +120,8 @@ def test_a_trigger_with_an_epoch_of_another_key_is_a_dead_letter(driver: Driver,
         assert len(one.dead_letters()) == 1
 
 
-def test_several_who_write_at_once_agree_on_the_last(driver: Driver, gate: GateView) -> None:
-    """Two servers and a service that knows the topic only. Offsets decide, whoever was first."""
+def test_of_several_concurrent_writers_the_last_offset_counts(driver: Driver, gate: GateView) -> None:
+    """Two servers and a service that knows the topic only. Offsets decide, not the order of calls."""
     written: dict[int, bool] = {}
 
     def write(number: int) -> None:

@@ -46,7 +46,7 @@ def own(record: Record[Any, Any]) -> tuple[Any, ...]:
 @pytest.mark.parametrize("batches", [True, False])
 @pytest.mark.parametrize("paused", [True, False])
 def test_events_pass_byte_for_byte(paused: bool, batches: bool) -> None:
-    """Also those that nobody could decode, tombstones, headers with one name, and times far away."""
+    """Also undecodable ones, tombstones, headers with one name, and times far away."""
     sent = [
         Row(b"ada", b' {"a" : 1}\n', 0, [("trace", b"\x00\xff"), ("trace", None)]),
         Row(b"ada", None, 5),
@@ -155,7 +155,7 @@ def test_beyond_max_held_events_are_dead_letters_if_declared_so() -> None:
 
 def test_what_waits_is_known_on_opening_without_reading_the_events() -> None:
     class Unread:
-        """A store of events that nobody may touch."""
+        """A store of events that must not be touched."""
 
         def __getattr__(self, name: str) -> Any:
             raise AssertionError(f"{name} of the events")

@@ -187,7 +187,7 @@ class Run:
 @settings(max_examples=repeated(15, soak=1000))
 @given(st.lists(st.tuples(ops, st.booleans()), min_size=20, max_size=40), st.integers(1, 3), st.booleans())
 def test_each_key_comes_out_as_it_went_in(steps: list[Any], chunk: int, batches: bool) -> None:
-    """After each step, or after several of them, there is a run; the model says what came of it."""
+    """After each step, or after several of them, there is a run; the model has the expected result."""
     with Driver(gated(drain_chunk=chunk), partitions=PARTITIONS, slots=2, batches=batches) as driver:
         run = Run(driver)
         for (what, first, second), runs in steps:

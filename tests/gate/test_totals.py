@@ -1,4 +1,4 @@
-"""How much a gate holds is counted by its tasks: nobody looks at all keys to answer it."""
+"""How much a gate holds is counted by its tasks, so that no query reads all keys."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ class KafkaBench(Bench):
         self._wait_for_the_cleaner(store, is_compact)
 
     def cut(self, store: StoreBuilder[Any], before: int) -> None:
-        """A broker cuts no topic that is compacted: somebody must have changed that."""
+        """A broker cuts no topic that is compacted: its settings must have been changed."""
         topic = self.own.prefixed(self.changelog_of(store)).topic
         configure(self.servers, topic, {"cleanup.policy": "delete"})
         wait_for(lambda: self._is_cut(store, before))
         configure(self.servers, topic, {"cleanup.policy": "compact"})
 
     def _is_cut(self, store: StoreBuilder[Any], before: int) -> bool:
-        """A broker hears of a new setting a moment after it was acknowledged."""
+        """A broker applies a new setting shortly after it was acknowledged."""
         try:
             super().cut(store, before)
         except LogError as error:
@@ -74,7 +74,7 @@ class KafkaBench(Bench):
         self._make_eager(self.changelog_of(store))
 
     def _wait_for_the_cleaner(self, store: StoreBuilder[Any], done: Callable[[], bool]) -> None:
-        """It cleans only where something new came, so something comes that nobody sees."""
+        """It cleans only where something new came, so a record is written that no reader sees."""
         changelog = self.changelog_of(store)
         self._make_eager(changelog)
         with closing(self.log.writer("nobody")) as writer:

@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
-    """Make a topic with as many copies as the brokers' default says."""
+    """Make a topic with as many copies as is the brokers' default."""
     named = {name.replace("_", "."): value for name, value in config.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, config=named)])[topic].result(30)

@@ -20,7 +20,7 @@ from tidegate.types import Offset, TopicPartition
 
 
 class OwnNames:
-    """Everything is called by a prefix and its name; whoever uses it sees the name alone."""
+    """In the broker all names have a prefix; callers see the name alone."""
 
     def __init__(
         self,

@@ -82,7 +82,7 @@ def settings_of(log: OwnNames, name: str) -> str:
 
 
 class TestLogAppendTime:
-    """Brokers that replace event times unless a topic says otherwise."""
+    """Brokers that replace event times unless a topic is configured otherwise."""
 
     def test_event_times_go_through_an_app_unchanged(self, log: OwnNames, tmp_path: Path) -> None:
         """Time 0 too: it was dropped for a time-only record where its own time was replaced."""
@@ -227,7 +227,7 @@ class TestThreeBrokers:
     def test_a_topic_that_was_just_created_is_waited_for(
         self, three: KafkaCluster, prefix: str, log: OwnNames
     ) -> None:
-        """The broker that is asked may be one that has not heard of it."""
+        """The broker that gets the request may not know the topic yet."""
         partition = TopicPartition("fresh", 0)
         log.create(TopicSpec("fresh"))
         with closing(OwnNames(three.bootstrap, prefix)) as other, ThreadPoolExecutor(2) as threads:

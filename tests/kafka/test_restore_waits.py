@@ -80,7 +80,7 @@ def test_a_position_behind_another_writers_open_transaction_is_waited_for(bench:
 
 
 def test_a_slot_that_died_in_a_transaction_holds_nobody_up(bench: KafkaBench) -> None:
-    """Who opens its writer ends it: its records, its position and its markers stand in nobody's way."""
+    """Who opens its writer ends it: its records, its position and its markers block no reader."""
     slot = bench.slot()
     task = slot.start(COUNTS, host="a")
     write(task, 0, 3)

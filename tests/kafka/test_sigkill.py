@@ -1,4 +1,4 @@
-"""Killed at any moment on Kafka: the same story, with a transaction of the broker's open at each kill."""
+"""Killed at any time on Kafka: the same story, with a transaction of the broker's open at each kill."""
 
 from __future__ import annotations
 

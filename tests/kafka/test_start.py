@@ -12,7 +12,7 @@ from tidegate.types import TopicPartition
 
 
 def test_a_start_does_not_wait_for_a_driver_that_died_while_it_took_over(fleet: Fleet) -> None:
-    """Its transaction hides what lies behind it until somebody opens its writer; an app that is known is
+    """Its transaction hides what lies behind it until its writer is opened again; an app that is known is
     known without that."""
     log = fleet.prepared()
     control = TopicPartition(names.control("wordcount"), 0)

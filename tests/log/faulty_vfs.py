@@ -106,7 +106,7 @@ class FaultyVfs(apsw.VFS):
         self.record(Op("delete", Path(filename).name))
 
     def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:  # noqa: ARG002
-        """What SQLite does not pass on (a failed checkpoint in close) is nobody's news."""
+        """What SQLite does not pass on (a failed checkpoint in close) is not reported."""
         return True
 
 

@@ -151,6 +151,6 @@ def forking() -> ForkServerContext:
 
 
 def code_of(error: LogError) -> str:
-    """The code, once it is seen that the error says what to do."""
+    """The code of an error, which must have a hint."""
     assert error.hint, f"{error} has no hint"
     return error.code

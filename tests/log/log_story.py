@@ -1,4 +1,4 @@
-"""The log at work, as one story that checks its own sums; `Ground` says on which log.
+"""The log at work, as one story that checks its own sums; `StoryLog` is the log.
 
 1 create the topics; 2 several writers send orders in transactions while a follower keeps totals, which it
 writes in one transaction with its position; 3 meanwhile a writer aborts and a zombie is fenced; 4 compare
@@ -77,7 +77,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     records_after: int
 
 
-class Ground(Protocol):
+class StoryLog(Protocol):
     """Where the story's log is."""
 
     def open(self) -> Log:
@@ -89,7 +89,7 @@ class Ground(Protocol):
         ...
 
 
-def run(ground: Ground) -> Figures:
+def run(ground: StoryLog) -> Figures:
     """Do all of it in a new log; AssertionError if any sum is off."""
     source = [order for writer in range(WRITERS) for order in _source(writer)] + _takeover()
     expected = _sums(_fold(source))
@@ -246,7 +246,7 @@ def _decoded(fetched: Fetched) -> Iterator[tuple[str, Order]]:
 
 
 def _write_totals(writer: Writer, fetched: Fetched, changed: dict[str, Totals]) -> None:
-    """The totals, and the position that says which orders they are the sum of: seen together or never."""
+    """The totals, and the position up to which they are the sum: seen together or never."""
     number = fetched.partition.partition
     table = TopicPartition(TOTALS.name, number)
     rows = [

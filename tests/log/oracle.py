@@ -110,7 +110,7 @@ def fold_rows(rows: Iterable[ReadRow]) -> Folded:
 
 @dataclass
 class OracleTopic:
-    """One topic; `uid` tells it from an older one of the same name."""
+    """One topic; `uid` distinguishes it from an older one of the same name."""
 
     uid: str
     partitions: list[OraclePartition]

@@ -283,7 +283,7 @@ class Pair:
     # What holds at any time.
 
     def check_contents(self, handle: int) -> None:
-        """The log tells and gives what the oracle has: I1, I2, I3, I5, I8."""
+        """The log reports and returns what the oracle has: I1, I2, I3, I5, I8."""
         log, partitions = self.logs[handle], self.oracle.partitions()
         known = {one: self.oracle.partition(one) for one in partitions}
         assert log.names() == sorted(self.oracle.topics)

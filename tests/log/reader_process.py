@@ -1,4 +1,4 @@
-"""A reader that may be killed at any moment: python -m tests.log.reader_process LOG OUTPUT JOURNAL.
+"""A reader that may be killed at any time: python -m tests.log.reader_process LOG OUTPUT JOURNAL.
 
 It follows all partitions and writes a line for each record: topic, partition, offset, checksum of its
 bytes, transaction. A line `=` means: up to here, what was read was all that there was at one moment. The

@@ -218,7 +218,7 @@ def test_a_process_killed_at_any_time_with_its_upkeep_running_loses_nothing(
 
 @pytest.mark.slow
 def test_a_log_that_another_process_writes_to_can_be_opened_at_any_time(base: Path, tmp_path: Path) -> None:
-    """A live WAL is not judged, and looking at the file disturbs nobody."""
+    """A live WAL is not checked, and looking at the file disturbs no process."""
     path = tmp_path / "log.db"
     shutil.copy(base, path)
     child = started(path, "never", 0)

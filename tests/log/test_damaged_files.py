@@ -1,4 +1,4 @@
-"""A flipped byte, a cut off file, a file of somebody else: an error by name with a hint, never other data.
+"""A flipped byte, a cut off file, a file of another program: an error by name with a hint, never other data.
 
 Whatever is wrong with a file, opening it leaves it as it is.
 """
@@ -70,7 +70,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def observe(path: Path, vfs: FaultyVfs) -> dict[str, Any]:
-    """Everything that a log tells."""
+    """Everything that can be read from a log."""
     with closing(SqliteLog(path, upkeep=False, vfs=vfs.name)) as log:
         names = log.names()
         infos = {name: log.describe(name) for name in names}

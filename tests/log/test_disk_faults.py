@@ -367,7 +367,7 @@ def test_a_log_without_the_right_to_write_refuses_by_name_and_stays_as_it_is(
 
 
 def check_after_a_kill(log: SqliteLog, folder: Path, done: list[int]) -> None:
-    """Frames that a failed commit left behind in the WAL are no damage to whoever opens it next."""
+    """Frames that a failed commit left behind in the WAL are no damage to the next process that opens it."""
     assert log.path is not None
     put(folder, files_of(log.path))
     with closing(SqliteLog(folder / log.path.name, upkeep=False)) as again:

@@ -1,4 +1,4 @@
-"""docs/kafka.md says nothing that librdkafka or our own settings do not know."""
+"""docs/kafka.md names only settings that librdkafka or tidegate know."""
 
 from __future__ import annotations
 

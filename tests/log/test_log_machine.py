@@ -1,4 +1,4 @@
-"""Any history of calls leaves the log as the oracle says: I1, I2, I3, I5 and I8 after every step.
+"""Any history of calls leaves the log as the oracle does: I1, I2, I3, I5 and I8 after every step.
 
 Sizes at which the log starts a new piece, page, run or pass are made small, so that a short history goes
 through all of its loops. Two handles of one file stand for two processes. What comes in between two steps

@@ -115,7 +115,7 @@ class Crowd:
         return self.live[name]
 
     def step(self) -> None:
-        """Wait a little, then do something to somebody, mostly to one that got as far as to do something
+        """Wait a little, then do something to one process, mostly to one that got as far as to do something
         itself. A second holder of an id comes at least every few seconds."""
         time.sleep(self.dice.uniform(0.05, 0.3))
         name = self.dice.choice([*WRITERS, *WRITERS, *READERS])

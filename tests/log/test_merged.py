@@ -142,7 +142,7 @@ def test_follow_reports_that_nothing_came_for_a_while(log: SqliteLog) -> None:
 
 
 class LateLog(SqliteLog):
-    """A record comes only while somebody waits for one."""
+    """A record comes only while a reader waits for one."""
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
         reader = super().reader(positions)

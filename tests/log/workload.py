@@ -94,7 +94,7 @@ def _write_all(handle: int, data: bytes) -> None:
 
 
 def obey_parent() -> threading.Event:
-    """Set when the parent says stop; this process dies at once when the parent does."""
+    """Set when the parent stops it; this process dies at once when the parent does."""
     stop = threading.Event()
 
     def listen() -> None:

@@ -1,4 +1,4 @@
-"""A writer that may be killed at any moment: python -m tests.log.writer_process LOG ID RUN JOURNAL.
+"""A writer that may be killed at any time: python -m tests.log.writer_process LOG ID RUN JOURNAL.
 
 The journal says what this process knows: `open`, then `ack <number>` behind each commit that returned and
 `fenced <number>` for the transaction that failed so. It leaves with 0 when it is stopped, with FENCED when

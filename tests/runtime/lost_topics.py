@@ -1,4 +1,4 @@
-"""Starts of the word count on a log that has lost a topic, or holds topics of somebody else: on any log."""
+"""Starts of the word count on a log that has lost a topic, or holds topics of another app: on any log."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def foreign_repartition(fleet: Fleet) -> None:
 
 
 def truncated_repartition(fleet: Fleet) -> None:
-    """Emptied by its readers, as repartition topics are: it was somebody's all the same."""
+    """Emptied by its readers, as repartition topics are: it belonged to an app all the same."""
     _foreign(fleet.log, TopicSpec(REPARTITION, 3, {"cleanup.policy": "delete"}), b"up", b"up")
     for number in range(3):
         partition = TopicPartition(REPARTITION, number)

@@ -1,4 +1,4 @@
-"""Who may write: every order of events, in a model of the protocol (protocol_model.py says what is in it).
+"""Who may write: every order of events, in a model of the protocol (protocol_model.py lists what is in it).
 
 The promises, looked at in every state that can be reached:
 
@@ -10,7 +10,7 @@ The promises, looked at in every state that can be reached:
 
 First the protocol keeps them, in worlds that each allow other faults. Then each rule is taken away, and the
 search tells how it ends: a rule that could go without anybody noticing would not be worth its place. Two
-steps are like that, and a test below says why they are there.
+steps are like that, and a test below shows why they are there.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_a_commit_of_unknown_outcome_is_reported_and_the_next_call_is_answered(
 
 
 def test_a_commit_of_unknown_outcome_is_not_retryable(faulty: Client, vfs: FaultyVfs) -> None:
-    """On no log: whoever appends it again without looking may have it twice."""
+    """On no log: a client that appends it again without reading first may have it twice."""
     vfs.sync_fails(1)
     answer = faulty.post(PAUSE).json()["error"]
     assert (answer["code"], answer["retryable"]) == ("commit-unknown", False)

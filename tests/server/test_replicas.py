@@ -196,7 +196,7 @@ def test_a_long_position_comes_back_as_it_went() -> None:
 
 
 def test_a_server_ends_at_once_while_calls_wait(config: Config, log: SqliteLog) -> None:
-    """A replica that is far behind, a wish that nobody applies: both are answered, and nothing hangs."""
+    """A replica that is far behind, a pause that no gate applies: both are answered, and nothing hangs."""
     prepare(gated().build(), log, SystemClock(), partitions=2)
     started = threading.Event()
     urls: list[str] = []

@@ -1,4 +1,4 @@
-"""Actions of everybody else: producers, the clock, compaction, foreign writers, whoever deletes folders."""
+"""All other actions: producers, the clock, compaction, foreign writers, deleted folders."""
 
 from __future__ import annotations
 

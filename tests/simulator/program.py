@@ -71,7 +71,7 @@ class Poison(Exception):  # noqa: N818 - it is meant to be there
 
 
 def make_app(kinds: tuple[str, ...], partitions: int, tag: Callable[[], int], *, gate: bool) -> App:
-    """The app. `tag` says whose task is being opened."""
+    """The app. `tag` names the task that is being opened."""
     builders = [BUILDERS[kind] for kind in kinds]
 
     class Step:

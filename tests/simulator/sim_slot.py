@@ -39,7 +39,7 @@ _OF_A_JOB: dict[str, Any] = {
     "state_dir": "",
     "commit_interval_ms": 100,
 }
-"""What an order says besides, for a job in a process of its own."""
+"""The other fields of an order, for a job in a process of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def test_many_seeds_hold_every_invariant_and_reach_every_point_mode_and_action()
     assert [reason for reason in REASONS if not trace.discards[reason]] == []
 
 
-def test_a_seed_tells_the_same_story_every_time() -> None:
+def test_a_seed_plays_the_same_story_every_time() -> None:
     for seed in (0, 7):
         first, second = simulate(seed), simulate(seed)
         assert str(first) == str(second)
@@ -68,7 +68,7 @@ def test_a_seeded_bug_is_found_by_one_of_the_first_seeds(bug: str, monkeypatch: 
         simulate_all(range(MANY))
 
 
-def test_a_violation_tells_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_shows_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
     SEEDED["outputs sent twice"](monkeypatch)
     with pytest.raises(Violation) as error:
         simulate_all(range(FEW), steps=20)

@@ -1,4 +1,4 @@
-"""Every fault point in every mode, one case each: the slot comes back, and all is as the oracle says."""
+"""Every fault point in every mode, one case each: the slot comes back, and all is as the oracle has it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Truth:
                     known.change(store, row)
 
     def _check_new(self, fresh: Rows) -> None:
-        """Each offset once, and nobody is heard of who was fenced."""
+        """Each offset once, and nothing of a fenced writer."""
         for at, rows in fresh.items():
             for row in rows:
                 demand((at, row.offset) not in self._seen, "I5", f"offset {row.offset} came twice in {at}")

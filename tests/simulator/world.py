@@ -100,7 +100,7 @@ class World:
         return [task_home(self.state_dir(host), APP, task) for task in self.tasks]
 
     def is_held(self, home: Path) -> bool:
-        """Whether somebody has a task's folder open."""
+        """Whether a slot has a task's folder open."""
         states = [state for slot in [*self.slots.values(), *self.zombies] for state in slot.states]
         return any(
             state.home == home and state.status in (StateStatus.RESTORING, StateStatus.RUNNING)
@@ -108,7 +108,7 @@ class World:
         )
 
     def lose(self, home: Path) -> None:
-        """A folder that nobody holds is gone."""
+        """A folder that no slot holds is gone."""
         shutil.rmtree(home)
         self.tampered.discard(home)
 
@@ -279,7 +279,7 @@ def _log(options: Options, clock: ManualClock) -> SimLog:
 
 
 class _Listener(QuietListener):
-    """I7: nothing on disk is ahead, unless somebody put it there or the reader itself is behind."""
+    """I7: nothing on disk is ahead, unless an action put it there or the reader itself is behind."""
 
     def __init__(self, world: World, slot: SimSlot) -> None:
         self._world = world

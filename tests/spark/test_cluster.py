@@ -229,7 +229,7 @@ def busy_worker(log: Connection) -> int:
 
 
 def is_on_disk(cluster: Cluster, worker: int) -> None:
-    """Wait until a worker's state is there for whoever comes after: stores commit every few seconds only."""
+    """Wait until a worker's state is there for the next worker: stores commit every few seconds only."""
     wait_for(lambda: bool(folders_here(cluster.state_dir(worker + 1), "wordcount")))
 
 

@@ -133,7 +133,7 @@ def test_a_slot_that_sleeps_through_a_takeover_commits_nothing_when_it_wakes(
     feeder: Feeder,
     prefix: str,  # noqa: F811
 ) -> None:
-    """Stopped at any moment under load, so in most rounds with a transaction open."""
+    """Stopped at any time under load, so in most rounds with a transaction open."""
     rng = random.Random(5)
     with feeder:
         run = start(f"{prefix}:app")
@@ -198,7 +198,7 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
     config: Config,  # noqa: F811
     prefix: str,  # noqa: F811
 ) -> None:
-    """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer says nothing."""
+    """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer proves nothing."""
     run = start(f"{prefix}:app")
     wait_for(lambda: run.state is DriverState.RUNNING)
     with feeder:

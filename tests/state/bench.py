@@ -326,7 +326,7 @@ class Bench:
         self.compact(store)
 
     def tidy(self, store: StoreBuilder[Any]) -> None:
-        """At any moment, and whatever is there."""
+        """At any time, and whatever is there."""
         self.log.upkeep()
         self.compact(store)
 

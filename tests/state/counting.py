@@ -1,4 +1,4 @@
-"""A small topology for tests that kill it: it counts, in stores of every sort, and says so in its output.
+"""A small topology for tests that kill it: it counts in stores of every kind, and sends each count.
 
 What it must have done after n records of a partition is known without running it: `Expected`.
 """

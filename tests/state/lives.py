@@ -112,7 +112,7 @@ def claim_and_wait(pipe: Connection, home: Path) -> None:
 
 
 def claim_again_and_again(pipe: Connection, home: Path, least: int, seconds: float) -> None:
-    """Take a folder, find nobody in it, and clean up behind; so often at least, and for so long."""
+    """Take a folder, find no other process in it, and clean up behind; so often at least, and for so long."""
     turns, deadline = 0, time.monotonic() + seconds
     while turns < least or time.monotonic() < deadline:
         folder = claim(home)

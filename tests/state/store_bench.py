@@ -54,7 +54,7 @@ class StoreBench(Generic[S]):
 
     @property
     def at(self) -> Position:
-        """What the log has, as whoever opens a task reads it."""
+        """What the log has, as a task reads it when it opens."""
         return read_positions(self.log, APP).get(TASK, self._first)
 
     @property

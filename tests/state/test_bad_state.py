@@ -50,7 +50,7 @@ def filled(bench: StoreBench[stores.KeyValueStore[str, int]], rows: int = 2000) 
 
 
 def reopen(bench: StoreBench[Any], limits: Limits | None = None) -> Loud:
-    """Open the bench's task again, by the normal way, with somebody who listens."""
+    """Open the bench's task again, in the usual way, with a listener."""
     loud = Loud()
     owner = Owner("app", TASK, bench.log.id)
     bench.state = StateManager(owner, bench.folder / "home", bench.clock, limits or Limits(sync=False))
@@ -210,7 +210,7 @@ def test_a_full_disk_at_the_store_commit_loses_nothing() -> None:
     root = Path(__file__).parents[2]
     run = subprocess.run([sys.executable, "-c", FULL, str(root)], capture_output=True, text=True, check=False)
     code, same = run.stdout.split()
-    assert code in ("disk-full", "state-io"), "LMDB tells of a write that was cut short as of any failed one"
+    assert code in ("disk-full", "state-io"), "LMDB reports a write that was cut short as any failed one"
     assert same == "True", run.stderr
 
 

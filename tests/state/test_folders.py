@@ -1,4 +1,4 @@
-"""Which folder a task works in: one owner at a time, and nobody waits."""
+"""Which folder a task works in: one owner at a time, without waiting."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_session_does_not_end_before_it_starts() -> None:
 
 
 def test_rows_that_outgrow_the_map_fail_by_name_and_fit_after_it_grew(tmp_path: Path) -> None:
-    """Who writes asks for room first; whoever forgot to must not get LMDB's own error."""
+    """A write checks for room first; one that did not must not get LMDB's own error."""
     big = [(number.to_bytes(4, "big"), bytes(1 << 20)) for number in range(300)]
     with closing(Environment(tmp_path / "task", ["rows"], sync=False)) as environment:
         store = LmdbStore(environment, "rows", 0)

@@ -18,7 +18,7 @@ from tidegate.state.manager import Limits, Owner
 
 CHANGELOG = "shop-counts-changelog"
 FORGETFUL = replace(COUNTS, config={"delete.retention.ms": "1000"})
-"""As if somebody had set that at the broker: `with_changelog` does not take so little."""
+"""As if it had been set at the broker: `with_changelog` does not take so little."""
 
 
 def write(bench: Bench, host: str, rows: dict[str, int | None]) -> None:

@@ -12,7 +12,7 @@ from tests.state.lives import COUNTS
 from tidegate.log.faultpoints import installed
 
 FORGETFUL = replace(COUNTS, config={"delete.retention.ms": "1000"})
-"""As if somebody had set that at the broker: `with_changelog` does not take so little."""
+"""As if it had been set at the broker: `with_changelog` does not take so little."""
 
 
 def test_an_empty_changelog_restores_an_empty_store(bench: Bench) -> None:
@@ -86,7 +86,7 @@ def test_an_aborted_transaction_at_the_end_is_not_seen(bench: Bench) -> None:
 
 
 def test_another_writers_open_transaction_on_the_changelog_is_not_waited_for(bench: Bench) -> None:
-    """Its records have no offsets yet: the position says exactly how far to read."""
+    """Its records have no offsets yet: the position is exactly how far to read."""
     task = bench.start(COUNTS, host="a")
     task.put(COUNTS, "ada", 1)
     task.commit()

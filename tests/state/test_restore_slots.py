@@ -1,4 +1,4 @@
-"""After any failure every task of the slot is dropped, and comes back as the log says: I2, I3, I6."""
+"""After any failure every task of the slot is dropped, and comes back as the log has it: I2, I3, I6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed at any moment, again and again, and still right: I1 to I8 and I12, with real processes.
+"""Killed at any time, again and again, and still right: I1 to I8 and I12, with real processes.
 
 A slot of two tasks runs over a log in a file. It is killed, started again on one of two hosts, finds its
 folder or finds it lost, is stopped and woken up as a zombie beside its successor. Each life checks its stores
@@ -69,7 +69,7 @@ class Checker:
             self._check_changelogs(partition, position)
 
     def _check_changelogs(self, partition: int, position: Position) -> None:
-        """Each goes as far as the position says, and no record further."""
+        """Each goes as far as the position, and no record further."""
         log = self._bench.log
         offsets = {
             self._bench.changelog_of(store, partition): Offset(position.changelogs[store.name])
@@ -95,13 +95,13 @@ class Checker:
 
 
 def acknowledged(messages: list[Any], acked: dict[int, int]) -> None:
-    """Take what a life said: no error, no store thrown away, and how far it got."""
+    """Take the messages of a life: no error, no store thrown away, and how far it got."""
     for message in messages:
         assert not isinstance(message, BaseException), message
         match message:
             case ("open", list(discards)):
                 reasons = {reason for each in discards for reason in each.values()}
-                assert reasons <= {HALF_COPIED}, "I7: a store was not as its position says"
+                assert reasons <= {HALF_COPIED}, "I7: a store was not at its position"
             case ("acked", dict(offsets)):
                 for partition, offset in offsets.items():
                     acked[partition] = max(acked.get(partition, 0), offset)

@@ -97,8 +97,8 @@ def test_a_store_that_is_ahead_of_the_log_is_cleared(bench: Bench) -> None:
     assert again.rows(NOTES) == {"ada": 1}
 
 
-def test_a_crash_after_the_clearing_leaves_no_offset_that_speaks_of_cleared_rows(bench: Bench) -> None:
-    """Else the log could catch up with the old offset, and an empty store would be trusted."""
+def test_a_crash_after_a_clear_leaves_no_offset_of_cleared_rows(bench: Bench) -> None:
+    """Else the log could catch up with the old offset, and an empty store would seem current."""
     task = bench.start(NOTES, host="a", limits=AT_EVERY_COMMIT)
     task.put(NOTES, "ada", 1)
     task.commit()

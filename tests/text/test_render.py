@@ -1,4 +1,4 @@
-"""Whatever bytes are in a record, what is shown of them is printable, and says what they are."""
+"""Whatever bytes are in a record, what is shown of them is printable and names their kind."""
 
 from __future__ import annotations
 

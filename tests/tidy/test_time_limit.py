@@ -105,7 +105,7 @@ def run_story(folder: Path, story: str, *options: str, hang: float = 60) -> subp
 
 
 def is_alive(process: int) -> bool:
-    """A zombie, which nobody waits for, is not."""
+    """A zombie, which has not been reaped, is not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:

@@ -17,8 +17,8 @@ JVM = ("-Xms1g", "-Xmx1g")
 
 @dataclass(frozen=True, slots=True)
 class KafkaStreams:
-    """One process; `default` leaves every setting that is not asked for, `tuned` says in PeerSettings.java
-    what it sets and why."""
+    """One process; `default` changes only what the task needs; what `tuned` sets, and why, is in
+    PeerSettings.java."""
 
     mode: Literal["default", "tuned"] = "default"
     threads: int = 2

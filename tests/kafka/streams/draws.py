@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tests.kafka.clients import Draft
 
 KEYS = [f"{'k' * (number % 9)}ä-{number}".encode() for number in range(60)]
-"""Of many lengths, and with letters of two bytes: a hash that stumbles over either would show."""
+"""Of many lengths, and with characters of two bytes: a hash that stumbles over either would show."""
 START = time.time_ns() // 1_000_000 - 3_600_000
 """Not long ago: the end of a transaction is stamped with the time of the broker, and where that is days after
 the records, a new segment begins, and the old one is compacted."""

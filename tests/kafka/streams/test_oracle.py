@@ -1,4 +1,4 @@
-"""The oracle itself: does the real Kafka Streams do what `oracle.py` says of it?"""
+"""The oracle itself: does the real Kafka Streams do what `oracle.py` describes?"""
 
 from __future__ import annotations
 

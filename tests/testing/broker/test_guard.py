@@ -17,7 +17,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 def ended(pid: int) -> bool:
-    """Gone, or only waiting to be reaped by whoever inherits it."""
+    """Gone, or only waiting to be reaped by the process that inherits it."""
     status = Path(f"/proc/{pid}/stat")
     try:
         return status.read_text().rpartition(")")[2].split()[0] == "Z"
