@@ -47,11 +47,15 @@ def spark_archive() -> Path:
     return Path(sys.prefix) / f"classes-of-spark-{hashlib.sha256(content.encode()).hexdigest()[:16]}.jsa"
 
 
-def use_spark_archive() -> None:
-    """For every Spark that this process and its children start."""
+def spark_options() -> str:
+    """Java options of any JVM of Spark; empty where there is no archive."""
     file = spark_archive()
-    if file.exists():
-        os.environ[OPTIONS] = " ".join((os.environ.get(OPTIONS, ""), *use_archive(file))).strip()
+    return " ".join(use_archive(file)) if file.exists() else ""
+
+
+def use_spark_archive() -> None:
+    """For every `spark-submit` that this process and its children start."""
+    os.environ[OPTIONS] = f"{os.environ.get(OPTIONS, '')} {spark_options()}".strip()
 
 
 def _run_session(options: Sequence[str]) -> None:

@@ -15,10 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyspark
+from tests.class_archives import spark_options
 from tests.waiting import HANG_SECONDS
 
 SPARK_HOME = Path(pyspark.__file__).parent
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {spark_options()}"
 """For Java processes that live for a minute: most of their time they would compile themselves."""
 OPTIONS = f"{QUICK} -Dspark.worker.timeout=10 -Dspark.deploy.maxExecutorRetries=-1"
 """The master gives a worker up after so many seconds; a worker beats four times as often."""
