@@ -116,8 +116,8 @@ def test_a_doctor_finds_all_in_order_and_leaves_nothing(on_kafka: Run, prefix: s
     assert [name for name, one in results.items() if one["ok"] is False] == []
     assert results["brokers"]["found"].startswith("1 of cluster ")
     assert results["transactions"]["found"] == f"a writer could be opened as '{prefix}copies.doctor.driver'"
-    assert results["topics"]["found"] == f"one could be created as '{prefix}copies-doctor' (a dry run)"
-    assert results["copies"]["found"].startswith("a new topic gets 1, and 1 must be there")
+    assert results["topics"]["found"] == f"a topic '{prefix}copies-doctor' could be created (a dry run)"
+    assert results["copies"]["found"].startswith("a new topic gets 1, and a write needs 1 of them in sync")
     assert results["clocks"]["ok"] is None
     listed = on_kafka("topics", "list", "--json").json["topics"]
     assert [one["topic"] for one in listed if one["topic"].startswith(prefix)] == []

@@ -64,7 +64,7 @@ def test_what_is_missing_is_named_with_what_to_install(tmp_path: Path) -> None:
     assert "[no-java]" in run_demo()
     (tools / "java").symlink_to(str(shutil.which("java")))
     error = run_demo()
-    assert "fetching the broker with Maven, this once" in error
+    assert "downloading the broker with Maven, only once" in error
     assert "[no-maven]" in error
     assert "apt-get install maven" in error
 
