@@ -68,7 +68,7 @@ def _with(owner: Any, name: str, wrong: Any, call: Callable[[Slot], None]) -> Ca
 
 def gate_does_not_read_its_commands_first(patch: Patch) -> None:
     patch.setattr(Slot, "_read_commands", lambda *_: None)
-    patch.setattr(Merge, "behind", lambda _: False)
+    patch.setattr(Merge, "commands_behind", lambda _: False)
 
 
 def gate_holds_nobody(patch: Patch) -> None:
