@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 from typing import Any
 
 from tests.docs.reference import names, page, rows
-from tests.tidy.error_codes import modules, source_codes
+from tests.tidy.error_codes import Module, modules, source_codes
 
 import tidegate
 
-SOURCE = modules(Path(tidegate.__file__).parent)
 PAGE = page("errors")
 ROWS = [row for row in rows(PAGE) if "<a id=" in row[0]]
 REPORTED = {"internal", "no-core-for-stages", "partitions-added", "slot-failed", "slot-lost"}
@@ -23,6 +23,11 @@ CLASSES = {
 }
 
 
+@functools.cache
+def source() -> list[Module]:
+    return modules(Path(tidegate.__file__).parent)
+
+
 def code(row: list[str]) -> str:
     return names(row[0])[-1]
 
@@ -30,13 +35,13 @@ def code(row: list[str]) -> str:
 def test_every_code_is_on_the_page_once_and_no_other() -> None:
     listed = [code(row) for row in ROWS]
     assert len(set(listed)) == len(listed)
-    codes, _ = source_codes(SOURCE)
+    codes, _ = source_codes(source())
     assert {name: place for name, place in codes.items() if name not in listed} == {}
     assert set(listed) - set(codes) == REPORTED
 
 
 def test_a_code_that_is_only_reported_is_in_the_source() -> None:
-    texts = {node.value for one in SOURCE for node in ast.walk(one.tree) if isinstance(node, ast.Constant)}
+    texts = {node.value for one in source() for node in ast.walk(one.tree) if isinstance(node, ast.Constant)}
     assert REPORTED - texts == set()
     assert {code(row) for row in ROWS if not row[1]} == REPORTED
 
@@ -53,7 +58,7 @@ def test_the_class_of_a_code_is_the_one_that_the_source_raises() -> None:
     """As far as it can be read off the source: a class by its own name, with the code as a literal."""
     shown = {code(row): set(names(row[1])) for row in ROWS}
     wrong: list[Any] = []
-    for module in SOURCE:
+    for module in source():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLASSES:
                 first = node.args[0] if node.args else None
