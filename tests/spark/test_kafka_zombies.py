@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -189,36 +190,45 @@ def test_a_driver_that_is_killed_is_followed_by_another(
     ends_right(plain_consumer, feeder)
 
 
-@pytest.mark.soak(only="takes three minutes")
-def test_a_broker_that_is_away_for_minutes_is_waited_for(
-    start: Start,
-    plain_consumer: PlainConsumer,  # noqa: F811
-    feeder: Feeder,
-    kafka: KafkaCluster,
-    config: Config,  # noqa: F811
-    prefix: str,  # noqa: F811
-) -> None:
-    """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer proves nothing."""
-    run = start(f"{prefix}:app")
-    wait_for(lambda: run.state is DriverState.RUNNING)
-    with feeder:
-        goes_on(plain_consumer)
-    ends_right(plain_consumer, feeder)
-    [broker] = kafka.brokers
-    broker.freeze()
-    try:
-        wait_for(lambda: run.view.log_trouble is not None)
-        time.sleep(AWAY_SECONDS)
-        assert run.state is DriverState.RUNNING
-    finally:
-        broker.wake()
-    more = feeder.again()
-    with more:
-        try:
+class TestFrozenBroker:
+    """With a broker of its own: others must not wait with it."""
+
+    @pytest.fixture
+    def kafka(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+        with KafkaCluster(tmp_path_factory.mktemp("frozen")) as own:
+            yield own
+
+    @pytest.mark.soak(only="takes three minutes")
+    def test_a_broker_that_is_away_for_minutes_is_waited_for(
+        self,
+        start: Start,
+        plain_consumer: PlainConsumer,  # noqa: F811
+        feeder: Feeder,
+        kafka: KafkaCluster,
+        config: Config,  # noqa: F811
+        prefix: str,  # noqa: F811
+    ) -> None:
+        """Far beyond the time of a transaction. Nothing is sent meanwhile: a lost answer proves nothing."""
+        run = start(f"{prefix}:app")
+        wait_for(lambda: run.state is DriverState.RUNNING)
+        with feeder:
             goes_on(plain_consumer)
-        except AssertionError:
-            pytest.fail(progress_report(run, plain_consumer, more, config, prefix))
-    ends_right(plain_consumer, more)
-    assert run.view.log_trouble is None
-    run.stop()
-    assert run.wait(HANG_SECONDS)
+        ends_right(plain_consumer, feeder)
+        [broker] = kafka.brokers
+        broker.freeze()
+        try:
+            wait_for(lambda: run.view.log_trouble is not None)
+            time.sleep(AWAY_SECONDS)
+            assert run.state is DriverState.RUNNING
+        finally:
+            broker.wake()
+        more = feeder.again()
+        with more:
+            try:
+                goes_on(plain_consumer)
+            except AssertionError:
+                pytest.fail(progress_report(run, plain_consumer, more, config, prefix))
+        ends_right(plain_consumer, more)
+        assert run.view.log_trouble is None
+        run.stop()
+        assert run.wait(HANG_SECONDS)
