@@ -354,4 +354,4 @@ def test_any_history_of_calls_leaves_the_log_as_the_oracle_does(machine: type[Lo
 @pytest.mark.soak(only="takes many minutes")
 @pytest.mark.parametrize("machine", [InMemory, OnDisk])
 def test_more_and_longer_histories_leave_the_log_as_the_oracle_does(machine: type[LogMachine]) -> None:
-    run(machine, examples=400, steps=80)
+    run(machine, examples=120, steps=80)

@@ -18,7 +18,7 @@ from tests.simulator.seeded_bugs import SEEDED
 from tests.simulator.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
 
 FEW = 40
-MANY, STEPS_EACH = repeated(600, soak=10_000), repeated(STEPS, soak=2 * STEPS)
+MANY, STEPS_EACH = repeated(600, soak=4_000), repeated(STEPS, soak=2 * STEPS)
 BUGS = SEEDED | SEEDED_IN_THE_RUNTIME
 PIECE = 50
 REASONS = (
