@@ -23,6 +23,7 @@ from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.errors import LogError
 from tidegate.log.kafka.log import KafkaLog
+from tidegate.log.protocol import Writer
 from tidegate.log.records import Row, to_batch
 from tidegate.log.topic import TopicSpec
 from tidegate.testing.broker import KafkaCluster
@@ -200,10 +201,19 @@ def test_what_was_not_granted_is_refused_by_name(guarded: KafkaCluster, grants: 
             grants.remove(ResourceType.TOPIC, AclOperation.WRITE)
             writer.append(own, batch)
             assert refused(writer.commit)
+        with closing(log.writer("wordcount.test")) as writer:
+            assert refused(lambda: append_for_seconds(writer, own))
         grants.remove(ResourceType.TOPIC, AclOperation.DELETE)
         assert refused(lambda: log.purge(own, Offset(1)))
         for name in theirs.names():
             theirs.delete(name)
+
+
+def append_for_seconds(writer: Writer, partition: TopicPartition) -> None:
+    """The client has the broker's refusal before the next record: it then refuses that one for its state."""
+    for _ in range(100):
+        writer.append(partition, to_batch([Row(b"k", b"v", 1)]))
+        time.sleep(0.1)
 
 
 def test_a_wrong_password_is_reported_and_never_shown(guarded: KafkaCluster) -> None:

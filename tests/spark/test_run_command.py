@@ -76,7 +76,8 @@ def test_a_killed_worker_and_dead_letters_are_lines_and_status_shows_both(tmp_pa
         wait_for(lambda: tidegate(tmp_path, "status", "shop")["state"] == "running", every=0.5)
         os.kill(int(first[1]), signal.SIGKILL)
         printed(
-            lines, r"shop: slot 0: attempt 1 ended without a report \(its worker was killed or lost\) .*\[slot-lost\]"
+            lines,
+            r"shop: slot 0: attempt 1 ended without a report \(its worker was killed or lost\) .*\[slot-lost\]",
         )
         printed(lines, r"shop: slot 0: attempt 2 runs on")
         wait_for(lambda: tidegate(tmp_path, "status", "shop")["state"] == "running", every=0.5)

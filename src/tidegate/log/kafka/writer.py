@@ -41,7 +41,7 @@ TRY_SECONDS = 1.0
 ABORT_SECONDS = 5.0
 DEFAULTS = {"transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20}
 """A flush sends at once; until then librdkafka batches records."""
-_UNSPECIFIC = (KafkaError._FATAL, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_UNSPECIFIC = (KafkaError._FATAL, KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 class KafkaWriterStatus(Enum):
@@ -232,8 +232,8 @@ class KafkaWriter:
             raise
 
     def _cause(self, raised: BaseException) -> KafkaError:
-        """Return the underlying error. After a fatal error the client reports the cause only on the next
-        call, and dropped records only report that they were dropped."""
+        """Return the underlying error. After an error that ends the transaction or the client, records are
+        only refused for the client's state, or reported as dropped; the next call returns the cause."""
         error = error_of(raised)
         if error.code() in _UNSPECIFIC:
             again = raised_by(self._producer.begin_transaction)
