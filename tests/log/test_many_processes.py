@@ -33,7 +33,7 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.types import Offset, TopicPartition
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or repeated(20, soak=60))
+SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or repeated(12, soak=60))
 READERS = ["r0", "r1", "r2", "r3"]
 SECONDS_PER_ZOMBIE = 3
 

@@ -266,6 +266,14 @@ def test_import_tidegate_loads_none_of_the_extras() -> None:
 
 
 @pytest.mark.slow
+def test_a_command_starts_without_pandas() -> None:
+    """pyarrow imports it for the first array that is made of a list; that takes a third of a second."""
+    probe = "import sys, tidegate.cli.main, tidegate.log.kafka.log; print('pandas' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
+@pytest.mark.slow
 def test_the_extras_are_installed_so_that_the_test_above_can_fail() -> None:
     probe = f"import importlib.util; print([n for n in {EXTRAS} if importlib.util.find_spec(n) is None])"
     found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

@@ -18,12 +18,11 @@ from tidegate.errors import LogError
 from tidegate.log.kafka.error_mapping import translate_error, translated_errors
 from tidegate.log.kafka.zero_time import WRITTEN_AS, restore_zeros
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import READ_SCHEMA, Headers, columns_to_batch
+from tidegate.log.records import NO_RECORDS, READ_SCHEMA, Headers, columns_to_batch
 from tidegate.types import Offset, TopicPartition
 
 PAGE_RECORDS = 10_000
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-EMPTY = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
 
 CHECK_SECONDS = 1.0
 
@@ -123,7 +122,7 @@ class KafkaReader:
                 self._fail(run[0], error)
         fetched = []
         for partition, offset in moved.items():
-            batch = _batch(records[partition]) if partition in records else EMPTY
+            batch = _batch(records[partition]) if partition in records else NO_RECORDS
             if batch.num_rows or offset > self._positions[partition]:
                 self._positions[partition] = offset
                 fetched.append(Fetched(partition, batch, Offset(offset)))

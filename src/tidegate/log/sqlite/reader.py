@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import LogError
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import READ_SCHEMA
+from tidegate.log.records import NO_RECORDS
 from tidegate.log.sqlite.append import load_partition
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.codec import decode
@@ -28,7 +28,6 @@ from tidegate.types import Offset, TopicPartition
 PAGE_BYTES = 4 << 20
 PAGE_SPANS = 64
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.01
-EMPTY = pa.RecordBatch.from_pylist([], schema=READ_SCHEMA)
 
 _SPANS = (
     f"SELECT {SPAN_COLUMNS}, (SELECT data FROM batch WHERE id = span.batch)"  # noqa: S608 - constants
@@ -68,7 +67,7 @@ def _matches(span: Span, data: object) -> bool:
 
 def decode_span(span: Span, data: bytes | None) -> pa.RecordBatch:
     """Decode the records of a span, with their offsets."""
-    return EMPTY if data is None else decode(data, span.kind, span.raw, span.base)
+    return NO_RECORDS if data is None else decode(data, span.kind, span.raw, span.base)
 
 
 class SqliteReader:
