@@ -3,8 +3,8 @@
 A unit is what one process runs without a break. A worker makes units of what it collected, and leaves them in
 a file for the controller, which hands them out:
 
-    starts Spark                        one unit for all: a session or a cluster takes a core or two by itself
-    starts brokers, or the demo         one unit for all, for the same reason
+    uses the Spark session              one unit for all: the session takes a core or two by itself
+    starts Spark, brokers or the demo   one unit for all, for the same reason
     uses a fixture of a file or class   the file: such fixtures start Java programs and servers
     slow, and nothing of that           the test alone
     the rest                            the file
@@ -26,15 +26,15 @@ from tests.shared_broker import ADDRESS, BrokerService
 
 LONGEST = Path(__file__).with_name("longest_units.txt")
 UNITS = "units_file"
-SPARK, BROKERS = "Spark", "brokers and demos"
+SPARK, PROGRAMS = "the Spark session", "clusters, brokers and demos"
 HEAVY = {
-    "tests/spark/": SPARK,
-    "tests/docs/test_pages_on_spark.py": SPARK,
-    "tests/cli/test_demo_orders.py": BROKERS,
-    "tests/kafka/test_broker": BROKERS,
-    "tests/kafka/test_oracle.py": BROKERS,
-    "tests/kafka/test_demo.py": BROKERS,
-    "tests/serde/test_real_registry.py": BROKERS,
+    "tests/spark/": PROGRAMS,
+    "tests/docs/test_pages_on_spark.py": PROGRAMS,
+    "tests/cli/test_demo_orders.py": PROGRAMS,
+    "tests/kafka/test_broker": PROGRAMS,
+    "tests/kafka/test_oracle.py": PROGRAMS,
+    "tests/kafka/test_demo.py": PROGRAMS,
+    "tests/serde/test_real_registry.py": PROGRAMS,
 }
 """Units by how the names of their files begin. Each starts several processes that compute: two of them beside
 others are as many as two cores can run without time-outs."""
