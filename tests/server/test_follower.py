@@ -16,6 +16,9 @@ from tidegate.server.follower_pool import FollowerPool, PoolSize
 
 DOWN = LogError("log-unavailable", "the log does not answer", retryable=True)
 
+NO_ROOM = LogError("map-full", "the replica needs a larger map")
+"""One after which the recovery fails, too."""
+
 
 class Counting(Follower):
     """Follows nothing: calls `step` until it returns False."""
@@ -41,6 +44,8 @@ class Counting(Follower):
         return f"at {self.calls}"
 
     def _recover(self, error: TidegateError) -> bool:
+        if error is NO_ROOM:
+            raise OSError("no space left on device")
         return error.code == "map-full"
 
     def reach(self, calls: int, seconds: float) -> int:
@@ -82,6 +87,16 @@ def test_an_error_is_reported_until_it_is_over() -> None:
         wait_for(lambda: follower.trouble is None)
         with pytest.raises(LogError, match=r"replica-behind\] at \d"):
             follower.reach(10**9, 0.01)
+
+
+def test_a_recovery_that_fails_is_reported_and_tried_again() -> None:
+    with closing(Counting(raising(NO_ROOM, times=3))) as follower:
+        wait_for(lambda: not follower._thread.is_alive() or follower.calls > 3)
+        assert follower._thread.is_alive()
+        wait_for(lambda: follower.trouble is None)
+    with closing(Counting(raising(NO_ROOM, times=10**9))) as follower:
+        wait_for(lambda: follower.trouble is not None)
+        assert "nothing cannot be followed: OSError" in str(follower.trouble)
 
 
 def test_a_bug_is_reported_with_the_name_of_what_is_followed() -> None:

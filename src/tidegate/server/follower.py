@@ -86,20 +86,27 @@ class Follower(ABC):
         while not self._ended.is_set():
             try:
                 self._follow()
-            except TidegateError as error:
-                self._failed(error)
             except Exception as error:  # noqa: BLE001 - reported to callers; the thread must go on
-                self._failed(LogError("replica-failed", f"{self._name} cannot be followed: {error!r}"))
+                self._failed(self._named(error))
 
     def _failed(self, error: TidegateError) -> None:
-        if self._recover(error):
-            return
+        try:
+            if self._recover(error):
+                return
+        except Exception as failure:  # noqa: BLE001 - as above
+            error = self._named(failure)
         with self._changed:
             self.trouble = error
             self._failures += 1
             self._changed.notify_all()
         doublings = min(self._failures - 1, MOST_DOUBLINGS)
         self._ended.wait(min(self.retry_seconds * 2**doublings, LONGEST_RETRY_SECONDS))
+
+    def _named(self, error: Exception) -> TidegateError:
+        """An error of ours as it is; any other one with the name of what is followed."""
+        if isinstance(error, TidegateError):
+            return error
+        return LogError("replica-failed", f"{self._name} cannot be followed: {error!r}")
 
 
 def server_ends() -> LogError:
