@@ -55,6 +55,37 @@ def test_a_process_that_holds_an_older_version_imports_the_one_that_was_sent(
         assert importlib.import_module("shipped_package.inner.steps").double(1) == factor
 
 
+def test_an_edit_in_the_working_folder_does_not_reach_a_run_that_was_started_before(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped, sent = zip_package("shipped_package:app", tmp_path), fingerprint("shipped_package:app")
+    (package / "inner" / "steps.py").write_text("def double(n):\n    return 3 * n\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(shipped)])  # after the working folder
+    import_version("shipped_package:app", sent)
+    assert importlib.import_module("shipped_package.inner.steps").double(1) == 2
+
+
+def test_a_refused_version_leaves_no_modules_of_an_older_one_behind(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the older version, sent again, would count as imported."""
+    shipped, sent = zip_package("shipped_package:app", tmp_path), fingerprint("shipped_package:app")
+    monkeypatch.syspath_prepend(str(shipped))
+    import_version("shipped_package:app", sent)
+    (package / "inner" / "steps.py").write_text("def double(n):\n    return 3 * n\n")
+    with pytest.raises(ConfigError, match="other-package"):
+        import_version("shipped_package:app", "0" * 64)
+    assert importlib.import_module("shipped_package.inner.steps").double(1) == 3  # as a task of Python would
+    monkeypatch.syspath_prepend(str(shipped))
+    import_version("shipped_package:app", sent)
+    assert importlib.import_module("shipped_package.inner.steps").double(1) == 2
+
+
+def test_an_app_of_the_package_tidegate_itself_is_refused() -> None:
+    with pytest.raises(ConfigError, match="module of your own"):
+        fingerprint("tidegate.cli.demo.orders:app")
+
+
 def test_the_package_is_shipped_whole_and_the_same_sources_make_the_same_file(
     package: Path, tmp_path: Path
 ) -> None:

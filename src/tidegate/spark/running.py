@@ -107,7 +107,7 @@ class Running:
 
     @property
     def view(self) -> SlotOverview:
-        """Landings, numbers and failures of the slots."""
+        """The overview of the slots: where they run, their numbers, their failures."""
         return self._coordinator.overview
 
     def stop(self) -> None:

@@ -42,12 +42,14 @@ def fingerprint(app: str) -> str:
 
 
 def ship(app: str, context: SparkContext, folder: Path) -> None:
-    """Add the app's package to the import path of a session's executors. The path of this process stays as it
-    is: Spark would prepend the zip file, and a changed module that is imported again would come from
-    there."""
+    """Add the app's package to the import path of the session's executors, not of this process: a module that
+    the user edits and imports again must come from its own folder, not from the zip file."""
+    path = str(zip_package(app, folder))
     before = list(sys.path)
-    context.addPyFile(str(zip_package(app, folder)))
-    sys.path[:] = before
+    try:
+        context.addPyFile(path)  # prepends it to sys.path
+    finally:
+        sys.path[:] = before
 
 
 def import_version(app: str, sent: str) -> None:
@@ -56,9 +58,12 @@ def import_version(app: str, sent: str) -> None:
     Raises ConfigError `other-package` if it would find another.
     """
     package = _package_of(app)
-    own_zip = _zip_name(sent)
-    sys.path[:] = [path for path in sys.path if not _is_zip(path) or Path(path).name == own_zip]
+    # Spark adds the zip files of all apps and versions of a session again before each task. The right one
+    # must come first, also before the working folder, which the user may have edited since.
+    shipped = [path for path in sys.path if Path(path).name == _zip_name(sent)]
+    sys.path[:] = shipped + [path for path in sys.path if not _is_app_zip(path)]
     if _imported.get(package) != sent:
+        _imported.pop(package, None)
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             del sys.modules[name]
         importlib.invalidate_caches()
@@ -88,7 +93,7 @@ def _zip_name(fingerprint: str) -> str:
     return ZIP.format(fingerprint[:16])
 
 
-def _is_zip(path: str) -> bool:
+def _is_app_zip(path: str) -> bool:
     """Return whether it is a file of `zip_package`."""
     return Path(path).match(ZIP.format("*"))
 
@@ -100,6 +105,9 @@ def _package_of(app: str) -> str:
 
 def _sources(top: str) -> Iterator[tuple[str, bytes]]:
     """Yield each file of a package, or the one module, with its path."""
+    if top == "tidegate":
+        message = "an app inside the package tidegate cannot be shipped"
+        raise ConfigError("no-such-app", message, "copy it into a module of your own")
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
         raise ConfigError("no-such-app", f"module {top!r} has no source file", "put the app into a module")
