@@ -130,9 +130,16 @@ def test_a_waiting_call_is_woken_when_the_follower_ends() -> None:
     assert codes == ["server-ends"]
 
 
+def test_a_call_that_waits_for_an_evicted_follower_may_try_again_on_this_server() -> None:
+    follower = Counting()
+    follower.evict()
+    with closing(follower), pytest.raises(LogError, match=r"replica-behind\] nothing was evicted"):
+        follower.reach(10**9, HANG_SECONDS)
+
+
 @pytest.fixture
 def pool() -> Iterator[FollowerPool[Counting]]:
-    with closing(FollowerPool[Counting](PoolSize(most=2, limit=4, unused_seconds=300.0))) as made:
+    with closing(FollowerPool[Counting](PoolSize(soft_limit=2, hard_limit=4, unused_seconds=300.0))) as made:
         yield made
 
 
@@ -144,7 +151,7 @@ def test_followers_in_use_are_kept_up_to_the_limit(pool: FollowerPool[Counting])
     followers = {name: pool.get(name, Counting) for name in "abcd"}
     followers["a"].used = time.monotonic()
     pool.get("e", Counting)
-    assert list(pool.items()) == ["a", "c", "d", "e"]
+    assert list(pool.by_name()) == ["a", "c", "d", "e"]
     assert not followers["b"]._thread.is_alive()
 
 
@@ -152,7 +159,7 @@ def test_all_unused_followers_above_the_target_are_evicted(pool: FollowerPool[Co
     for follower in [pool.get(name, Counting) for name in "abcd"]:
         follower.used -= 400
     pool.get("e", Counting)
-    assert list(pool.items()) == ["d", "e"]
+    assert list(pool.by_name()) == ["d", "e"]
 
 
 def test_a_follower_that_cannot_be_created_evicts_none(pool: FollowerPool[Counting]) -> None:
@@ -163,7 +170,7 @@ def test_a_follower_that_cannot_be_created_evicts_none(pool: FollowerPool[Counti
         follower.used -= 400
     with pytest.raises(LogError, match="log-unavailable"):
         pool.get("e", broken)
-    assert list(pool.items()) == ["a", "b", "c", "d"]
+    assert list(pool.by_name()) == ["a", "b", "c", "d"]
 
 
 def test_an_ended_pool_refuses_calls(pool: FollowerPool[Counting]) -> None:

@@ -141,12 +141,12 @@ def test_a_topic_that_is_gone_is_forgotten_until_it_is_back(
 
 
 def test_the_least_recently_used_replica_is_evicted(log: SqliteLog, tmp_path: Path) -> None:
-    with closing(Replicas(log, tmp_path / "home", PoolSize(most=3, limit=3))) as held:
+    with closing(Replicas(log, tmp_path / "home", PoolSize(soft_limit=3, hard_limit=3))) as held:
         for number in range(5):
             log.create(TopicSpec(f"t{number}", 1, {"cleanup.policy": "compact"}))
             with held.replica_of(f"t{number}", KIND).snapshot({}, 10):
                 pass
-        assert sorted(held._pool.items()) == ["t2", "t3", "t4"]
+        assert sorted(held._pool.by_name()) == ["t2", "t3", "t4"]
         with held.replica_of("t0", KIND).snapshot({}, 10) as snapshot:
             assert snapshot.positions == {0: 0}
 

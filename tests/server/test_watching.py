@@ -38,7 +38,7 @@ from tidegate.runtime.topics.status import (
     status_topic,
 )
 from tidegate.server import app_follower as watching
-from tidegate.server import slot_status as slots_seen
+from tidegate.server import slot_status
 from tidegate.server.app_follower import AppFollower, AppFollowers
 from tidegate.server.follower_pool import PoolSize
 from tidegate.server.slot_status import SlotStatuses
@@ -120,7 +120,7 @@ def test_lag_comes_from_the_log_whatever_a_slot_reported_last(
 def test_a_slot_that_is_silent_is_not_running(
     client: Client, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots_seen, "SILENT_SECONDS", 0.5)  # a time-out that the test waits for
+    monkeypatch.setattr(slot_status, "SILENT_SECONDS", 0.5)  # a time-out that the test waits for
     assert tasks_in(client, "silent") == 4, "a plan alone is no slot that runs"
     publish(
         log,
@@ -347,7 +347,7 @@ def manifest_of(log: SqliteLog, number: int) -> Any:
 
 def test_followers_in_use_are_kept_up_to_the_limit(log: SqliteLog) -> None:
     manifests = [manifest_of(log, number) for number in range(5)]
-    size = PoolSize(most=2, limit=4, unused_seconds=300.0)
+    size = PoolSize(soft_limit=2, hard_limit=4, unused_seconds=300.0)
     with closing(AppFollowers(log, CLOCK, size)) as held:
         for manifest in manifests[:4]:
             held.state(manifest)
@@ -362,7 +362,7 @@ def test_followers_in_use_are_kept_up_to_the_limit(log: SqliteLog) -> None:
 
 
 def test_the_least_recently_used_follower_is_evicted(log: SqliteLog) -> None:
-    size = PoolSize(most=2, limit=4, unused_seconds=0.0)
+    size = PoolSize(soft_limit=2, hard_limit=4, unused_seconds=0.0)
     with closing(AppFollowers(log, CLOCK, size)) as held:
         for number in range(3):
             assert held.state(manifest_of(log, number)).plan.epoch == 0

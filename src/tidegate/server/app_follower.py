@@ -30,7 +30,7 @@ from tidegate.server.slot_status import SlotStatus, SlotStatuses
 from tidegate.topology.manifest import Manifest
 from tidegate.types import Offset, TopicPartition
 
-SIZE = PoolSize(most=64, limit=1024, unused_seconds=300.0)
+SIZE = PoolSize(soft_limit=64, hard_limit=1024, unused_seconds=300.0)
 LOOK_SECONDS = 2.0
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 10.0

@@ -16,7 +16,7 @@ from tidegate.errors import LogError, TidegateError
 
 LONGEST_RETRY_SECONDS = 30.0
 MOST_DOUBLINGS = 10
-"""Any number that reaches the longest wait; without a bound the power grows beyond a float after hours."""
+"""Enough to reach the longest wait. Without a bound, 2**failures overflows a float after hours."""
 
 
 class Follower(ABC):
@@ -36,6 +36,7 @@ class Follower(ABC):
         self._failures = 0
         self._changed = threading.Condition()
         self._ended = threading.Event()
+        self._evicted = False
         self._thread = threading.Thread(target=self._work, name=thread_name, daemon=True)
 
     def end(self) -> None:
@@ -43,6 +44,11 @@ class Follower(ABC):
         with self._changed:
             self._ended.set()
             self._changed.notify_all()
+
+    def evict(self) -> None:
+        """End, because others need its room: waiting calls may try again, on this server too."""
+        self._evicted = True
+        self.end()
 
     def close(self) -> None:
         """End, and wait for the thread. May be called again."""
@@ -57,9 +63,9 @@ class Follower(ABC):
     def _progress(self) -> str:
         """Describe how far it has read, for the error `replica-behind`. Is called with the lock held."""
 
-    def _recover(self, error: TidegateError) -> bool:  # noqa: ARG002 - for subclasses
+    @abstractmethod
+    def _recover(self, error: TidegateError) -> bool:
         """Adapt to an error. Returns True if `_follow` can go on at once; else the error is reported."""
-        return False
 
     def _clear_trouble(self) -> None:
         """Note that it makes progress."""
@@ -78,6 +84,8 @@ class Follower(ABC):
         """Why a call did not get what it waited for."""
         if self.trouble is not None:
             return self.trouble
+        if self._evicted:
+            return LogError("replica-behind", f"{self._name} was evicted", "try again", retryable=True)
         if self._ended.is_set():
             return server_ends()
         return LogError("replica-behind", self._progress(), "try again soon", retryable=True)
@@ -87,14 +95,14 @@ class Follower(ABC):
             try:
                 self._follow()
             except Exception as error:  # noqa: BLE001 - reported to callers; the thread must go on
-                self._failed(self._named(error))
+                self._failed(self._as_tidegate_error(error))
 
     def _failed(self, error: TidegateError) -> None:
         try:
             if self._recover(error):
                 return
         except Exception as failure:  # noqa: BLE001 - as above
-            error = self._named(failure)
+            error = self._as_tidegate_error(failure)
         with self._changed:
             self.trouble = error
             self._failures += 1
@@ -102,8 +110,8 @@ class Follower(ABC):
         doublings = min(self._failures - 1, MOST_DOUBLINGS)
         self._ended.wait(min(self.retry_seconds * 2**doublings, LONGEST_RETRY_SECONDS))
 
-    def _named(self, error: Exception) -> TidegateError:
-        """An error of ours as it is; any other one with the name of what is followed."""
+    def _as_tidegate_error(self, error: Exception) -> TidegateError:
+        """Return the error, as LogError `replica-failed` unless it is a TidegateError."""
         if isinstance(error, TidegateError):
             return error
         return LogError("replica-failed", f"{self._name} cannot be followed: {error!r}")

@@ -17,17 +17,17 @@ F = TypeVar("F", bound=Follower)
 class PoolSize:
     """How many followers a pool keeps: each has a thread and a reader."""
 
-    most: int
-    """More than this are kept only while they are used."""
-    limit: int
-    """Never more than this, used or not: the least recently used is evicted."""
+    soft_limit: int
+    """Above this, followers that are not in use are evicted."""
+    hard_limit: int
+    """Never more than this: the least recently used is evicted even if it is in use."""
     unused_seconds: float = 0.0
     """One that was not used for this long counts as unused. To evict one that is used would make it read its
     topics from the start at the next call."""
 
 
 class FollowerPool(Generic[F]):
-    """Safe to use from several threads."""
+    """Followers by name. Safe to use from several threads."""
 
     def __init__(self, size: PoolSize) -> None:
         self._size = size
@@ -47,13 +47,14 @@ class FollowerPool(Generic[F]):
                 found = create()
                 evicted = self._evict()
                 self._all[name] = found
+            found.used = time.monotonic()
         for one in evicted:
-            one.end()
+            one.evict()
         for one in evicted:
             one.close()
         return found
 
-    def items(self) -> dict[str, F]:
+    def by_name(self) -> dict[str, F]:
         """A copy of what it holds."""
         with self._lock:
             return dict(self._all)
@@ -68,16 +69,16 @@ class FollowerPool(Generic[F]):
     def close(self) -> None:
         """End, and wait for all threads. May be called again."""
         self.end()
-        for one in self.items().values():
+        for one in self.by_name().values():
             one.close()
 
     def _evict(self) -> list[F]:
         """Take out, with the lock held, as many as must go before one more is added."""
         evicted: list[F] = []
-        while len(self._all) >= self._size.most:
+        while len(self._all) >= self._size.soft_limit:
             name, oldest = min(self._all.items(), key=lambda item: item[1].used)
             unused = time.monotonic() - oldest.used >= self._size.unused_seconds
-            if len(self._all) < self._size.limit and not unused:
+            if len(self._all) < self._size.hard_limit and not unused:
                 break
             evicted.append(self._all.pop(name))
         return evicted

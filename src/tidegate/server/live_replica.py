@@ -3,7 +3,7 @@
 1 describe the topic: if it was deleted and created again, start with an empty replica; 2 read from the
 replica's positions; 3 apply what was read, rows and positions in one transaction; 4 wake waiting calls. After
 an error the replica keeps what it has, unless the error means that the topic is another one or the replica is
-corrupt. A snapshot is never older than the end of the topic when step 2 last started.
+corrupt. A snapshot has at least every record that was committed before step 2 last started.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LiveReplica(Follower):
         self._growing = False
         self._positions: dict[int, int] = {}
         self._first_ends: dict[int, int] | None = None
-        """The ends of the topic when reading last started: before them the replica could be out of date."""
+        """The ends of the topic when reading last started. Until they are reached, there is no snapshot."""
         self._version = 0
         """Counts the changes of the rows."""
         self._thread.start()
@@ -177,12 +177,14 @@ class LiveReplica(Follower):
         """Enlarge the map of the replica: no snapshot may be open, and none is opened meanwhile."""
         with self._changed:
             self._growing = True
-            while self._open_snapshots:
-                self._changed.wait()
-            if self._replica is not None:
-                self._replica.grow()
-            self._growing = False
-            self._changed.notify_all()
+            try:
+                while self._open_snapshots:
+                    self._changed.wait()
+                if self._replica is not None:
+                    self._replica.grow()
+            finally:
+                self._growing = False
+                self._changed.notify_all()
 
     def _delete(self) -> None:
         """Delete the replica once no snapshot of it is open."""

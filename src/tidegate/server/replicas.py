@@ -28,7 +28,7 @@ HISTORY = "history"
 """Used as the kind of a topic that is no changelog: all records are kept, by key and offset."""
 SUFFIX = 8
 """The bytes of an offset at the end of a key."""
-SIZE = PoolSize(most=256, limit=256)
+SIZE = PoolSize(soft_limit=256, hard_limit=256)
 WAITING = 50
 """At most this many calls wait for a position or for a status to be applied; further calls are refused."""
 _PREFIX = "replicas-"
@@ -110,7 +110,7 @@ class Replicas:
 
     def troubles(self) -> list[str]:
         """The errors of replicas that make no progress, except those whose topic was deleted."""
-        found = [(topic, one.trouble) for topic, one in self._pool.items().items()]
+        found = [(topic, one.trouble) for topic, one in self._pool.by_name().items()]
         return [f"{topic}: {error}" for topic, error in found if error and error.code != "no-such-topic"]
 
     def end(self) -> None:
