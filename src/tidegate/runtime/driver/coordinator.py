@@ -327,19 +327,17 @@ class Coordinator:
         else:
             self.overview.log_trouble = None
 
-    def _read_status(self, status: StatusFollower, wait: float) -> int:
-        """Add what was published to the overview. Returns the number of records read."""
-        found = list(status.poll(wait))
-        for one in found:
+    def _read_status(self, status: StatusFollower, wait: float) -> None:
+        """Add what was published to the overview."""
+        for one in status.poll(wait):
             if one.epoch == self.epoch:
                 self.overview.add(one)
-        return len(found)
 
     def _read_last_reports(self, status: StatusFollower) -> None:
-        """Read the totals that slots publish right before their jobs end."""
-        deadline = time.monotonic() + LAST_REPORTS_SECONDS
-        while time.monotonic() < deadline and self._read_status(status, TICK_SECONDS):
-            pass
+        """Read the totals that slots published right before their jobs ended."""
+        deadline, end = time.monotonic() + LAST_REPORTS_SECONDS, status.end()
+        while time.monotonic() < deadline and not status.has_read(end):
+            self._read_status(status, TICK_SECONDS)
 
 
 def _cause_of(error: BaseException) -> Cause:

@@ -136,8 +136,17 @@ class StatusFollower:
     """Follows the status topic from its current end."""
 
     def __init__(self, log: Log, app: str) -> None:
-        partition = TopicPartition(names.status(app), 0)
-        self._reader = log.reader({partition: Offset(log.ends([partition])[partition])})
+        self._log = log
+        self._partition = TopicPartition(names.status(app), 0)
+        self._reader = log.reader({self._partition: self.end()})
+
+    def end(self) -> Offset:
+        """Return the current end of the topic."""
+        return Offset(self._log.ends([self._partition])[self._partition])
+
+    def has_read(self, end: Offset) -> bool:
+        """Whether everything before this offset was read."""
+        return self._reader.position(self._partition) >= end
 
     def poll(self, timeout: float = 0.0) -> Iterator[Status]:
         """Yield what was published since. Records of another version of tidegate are skipped."""
