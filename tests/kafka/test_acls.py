@@ -68,18 +68,18 @@ def documented() -> list[AclBinding]:
 
 def granted(words: list[str]) -> Iterator[AclBinding]:
     options = [(words[index], words[index + 1]) for index in range(0, len(words), 2)]
-    said = dict(options)
+    values = dict(options)
     kind, name = next((RESOURCES[option], value) for option, value in options if option in RESOURCES)
-    pattern = ResourcePatternType[said.get("--resource-pattern-type", "literal").upper()]
+    pattern = ResourcePatternType[values.get("--resource-pattern-type", "literal").upper()]
     for operation in [value for option, value in options if option == "--operation"]:
         named = AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()]
-        principal = said["--allow-principal"]
+        principal = values["--allow-principal"]
         yield AclBinding(kind, name, pattern, principal, "*", named, AclPermissionType.ALLOW)
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A broker that asks who one is, and allows nothing that is not granted."""
+    """A broker that authenticates its clients, and denies what is not granted."""
     with KafkaCluster(tmp_path_factory.mktemp("guarded"), config=CONFIG) as cluster:
         yield cluster
 

@@ -36,7 +36,7 @@ class ReopeningLog:
         """`open_again` opens the log; it is called here for the first time."""
         self._open = open_again
         self._log = open_again()
-        self._unusable: Log | None = None
+        self._unusable_log: Log | None = None
         self._lock = threading.Lock()
 
     @property
@@ -109,7 +109,7 @@ class ReopeningLog:
     @contextmanager
     def _usable(self) -> Iterator[Log]:
         with self._lock:
-            if self._unusable is self._log:
+            if self._unusable_log is self._log:
                 self._reopen()
             log = self._log
         with self._note_unusable(log):
@@ -122,7 +122,7 @@ class ReopeningLog:
             yield
         except LogError as error:
             if error.code == UNKNOWN and _is_unusable(log):
-                self._unusable = log
+                self._unusable_log = log
             raise
 
     def _reopen(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -110,13 +110,23 @@ def error_of(cause: BaseException) -> KafkaError:
 
 
 def raised_by(call: Callable[[], object]) -> BaseException | None:
-    """Make a call of librdkafka on a thread of its own, and return what it raised.
+    """Call librdkafka on a separate thread and return what the call raised.
 
-    For calls that may fail while another exception is handled: confluent-kafka keeps that exception, with
-    all that its frames hold, for as long as the process lives. On another thread none is handled.
+    If a call raises while its thread handles another exception, confluent-kafka keeps that other exception,
+    and every object that its frames hold, until the process ends.
     """
-    with ThreadPoolExecutor(1, "tidegate-kafka-call") as thread:
-        return thread.submit(call).exception()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - returned
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="tidegate-kafka-call")
+    thread.start()
+    thread.join()
+    return raised[0] if raised else None
 
 
 def translate_error(error: KafkaError, doing: str, writer_id: str = "") -> LogError:

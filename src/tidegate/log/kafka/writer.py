@@ -139,7 +139,7 @@ class KafkaWriter:
         if self._status is KafkaWriterStatus.OPEN:
             # The broker aborts by itself only after the timeout; until then other readers would be blocked.
             self._abort_or_leave()
-        self._spend()
+        self._make_unusable()
 
     # --- sending and errors ---------------------------------------------------------------------------
 
@@ -228,12 +228,13 @@ class KafkaWriter:
             self._give_up(error is self._misreported)
             raise
         except BaseException:
-            self._spend()
+            self._make_unusable()
             raise
 
     def _cause(self, raised: BaseException) -> KafkaError:
-        """Return the underlying error. After an error that ends the transaction or the client, records are
-        only refused for the client's state, or reported as dropped; the next call returns the cause."""
+        """Return the underlying error. Once the transaction or the client has failed, sending a record only
+        reports the client's state, or that the record was dropped; the next transactional call reports the
+        cause."""
         error = error_of(raised)
         if error.code() in _UNSPECIFIC:
             again = raised_by(self._producer.begin_transaction)
@@ -249,10 +250,10 @@ class KafkaWriter:
     def _give_up(self, may_abort: bool) -> None:
         if may_abort:
             self._abort_or_leave()
-        self._spend()
+        self._make_unusable()
 
     def _abort_or_leave(self) -> None:
-        """Abort the transaction; the broker does so itself, only later, where that fails."""
+        """Abort the transaction. If that fails, the broker aborts it after its timeout."""
         raised = raised_by(partial(self._producer.abort_transaction, ABORT_SECONDS))
         if raised is not None and not isinstance(raised, RAISED):
             raise raised
@@ -263,7 +264,7 @@ class KafkaWriter:
         self._touched, self._queued = set(), {}
         self._refused, self._refused_by, self._misreported = None, "", None
 
-    def _spend(self) -> None:
+    def _make_unusable(self) -> None:
         self._status = KafkaWriterStatus.UNUSABLE
         self._touched, self._next, self._queued = set(), {}, {}
         del self._producer

@@ -88,7 +88,7 @@ class SqliteWriter:
             try:
                 self._spill()
             except BaseException:
-                self._spend()
+                self._make_unusable()
                 raise
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
@@ -111,7 +111,7 @@ class SqliteWriter:
             self._commit()
             reach("log.commit.8")
         except BaseException:
-            self._spend()
+            self._make_unusable()
             raise
         self._forget()
 
@@ -168,7 +168,7 @@ class SqliteWriter:
         self._buffers, self._sizes = {}, {}
         self._bytes = 0
 
-    def _spend(self) -> None:
+    def _make_unusable(self) -> None:
         """Make the writer unusable: part of the transaction may be stored and part not."""
         self._status = SqliteWriterStatus.UNUSABLE
         self._drop()
