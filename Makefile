@@ -15,7 +15,7 @@ setup: .venv/ready
 # Beside the environment: Maven, Java's compiler, and what is fetched with them.
 setup-tests: .venv/ready-for-tests
 
-.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml
+.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml tests/fetch.py tests/class_archives.py
 	@bash scripts/setup_tests.sh
 
 demo: setup

@@ -43,7 +43,7 @@ __all__ = [
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # else what tests start hears no Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else processes that tests start ignore SIGINT
 
 # Processes that tests start would compile all of tidegate again, each for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

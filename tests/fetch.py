@@ -1,7 +1,7 @@
-"""`python -m tests.fetch`: fetch and compile what tests use, with one line for each and its seconds.
+"""`python -m tests.fetch`: fetch, compile and build what tests use, with one line for each and its seconds.
 
-What is there already costs a second; a test that finds something missing would fetch it itself, unseen and in
-its own time limit.
+What is there already costs a second. A test that finds jars or programs missing would fetch them itself,
+unseen and in its own time limit; without the archives it only takes longer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tests import class_archives
 from tests.kafka.streams import oracle
-from tests.needs import missing_for_java_programs, missing_for_kafka, missing_for_registry
+from tests.needs import missing_for_java, missing_for_java_programs, missing_for_kafka, missing_for_registry
 from tests.semantics import play
 from tests.serde.real_registry import fetch_registry
 
@@ -26,7 +26,7 @@ def main() -> int:
     steps: list[tuple[str, str | None, Callable[[], object]]] = [
         ("Kafka's jars (120 MB)", missing_for_kafka(), classpath),
         ("Java programs", missing_for_java_programs(), compile_programs),
-        ("archives of Java classes", None, make_archives),
+        ("archives of Java classes", missing_for_java(), make_archives),
         ("schema registry (160 MB)", missing_for_registry() or missing_for_kafka(), fetch_registry),
     ]
     try:

@@ -18,10 +18,16 @@ NO_MAVEN = SKIPPED.format(reason="no Maven to fetch it with", packages="maven op
 
 
 @functools.cache
+def missing_for_java() -> str | None:
+    """Why no JVM can be started, with what to install; None if one can be."""
+    return None if _there(java) else SKIPPED.format(reason="no Java 17", packages="openjdk-17-jre-headless")
+
+
+@functools.cache
 def missing_for_kafka() -> str | None:
     """Why no broker can be started, with what to install; None if one can be."""
-    if not _there(java):
-        return SKIPPED.format(reason="no Java 17", packages="openjdk-17-jre-headless")
+    if no_java := missing_for_java():
+        return no_java
     if not fetched() and shutil.which("mvn") is None:
         return NO_MAVEN
     return None

@@ -190,6 +190,7 @@ def test_a_driver_that_is_killed_is_followed_by_another(
     ends_right(plain_consumer, feeder)
 
 
+@pytest.mark.usefixtures("kafka_jars")
 class TestFrozenBroker:
     """With a broker of its own: others must not wait with it."""
 

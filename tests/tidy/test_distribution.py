@@ -8,7 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.distribution import LONGEST, longest_units, pytest_xdist_auto_num_workers
+from tests.distribution import (
+    HEAVY,
+    LONGEST,
+    PROGRAMS,
+    SPARK,
+    longest_units,
+    pytest_xdist_auto_num_workers,
+)
 from tests.needs import missing_for
 from tests.shared_broker import ADDRESS, BrokerService, SharedKafka, broker_for
 
@@ -152,6 +159,8 @@ def test_there_are_processes_for_each_core() -> None:
 
 def test_the_longest_units_are_still_there() -> None:
     """One that was renamed would be started late, and the whole run would wait for it."""
+    assert {unit for unit in longest_units() if not unit.startswith("tests/")} == {SPARK, PROGRAMS}
+    assert [beginning for beginning in HEAVY if not list(ROOT.glob(f"{beginning}*"))] == []
     for unit in longest_units():
         file, _, test = unit.partition("::")
         if unit.startswith("tests/"):

@@ -274,7 +274,8 @@ def test_a_command_starts_without_pandas() -> None:
 
 
 @pytest.mark.slow
-def test_the_extras_are_installed_so_that_the_test_above_can_fail() -> None:
-    probe = f"import importlib.util; print([n for n in {EXTRAS} if importlib.util.find_spec(n) is None])"
+def test_what_must_not_be_loaded_is_installed_so_that_the_tests_above_can_fail() -> None:
+    names = [*EXTRAS, "pandas"]
+    probe = f"from importlib.util import find_spec; print([n for n in {names} if find_spec(n) is None])"
     found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -15,18 +15,21 @@ from pathlib import Path
 from tidegate.testing.broker.jars import cache, classpath, locked
 from tidegate.testing.broker.tools import java
 
-_QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
+ARCHIVE = "classes-of-broker-{}.jsa"
+_NO_LOG = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 
 
 def shared_classes() -> Sequence[str]:
     """The options of a JVM with the broker's class path; none if there is no archive."""
+    if not any(cache().glob(ARCHIVE.format("*"))):
+        return ()
     found = archive()
     return use_archive(found) if found.exists() else ()
 
 
 def use_archive(file: Path) -> Sequence[str]:
-    """A JVM that the file does not fit ignores it, and prints nothing of that."""
-    return (f"-XX:SharedArchiveFile={file}", *_QUIET)
+    """Return the JVM options that load an archive. A JVM that cannot use it ignores it silently."""
+    return (f"-XX:SharedArchiveFile={file}", "-Xshare:auto", *_NO_LOG)
 
 
 def make_archive(file: Path, run: Callable[[Sequence[str]], None]) -> None:
@@ -36,16 +39,16 @@ def make_archive(file: Path, run: Callable[[Sequence[str]], None]) -> None:
         if not file.exists():
             new = file.with_suffix(".new")
             new.unlink(missing_ok=True)
-            run((f"-XX:ArchiveClassesAtExit={new}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
-            if new.exists():  # some JVMs are built without
+            run((f"-XX:ArchiveClassesAtExit={new}", *_NO_LOG))
+            if new.exists():  # some JVMs cannot write one
                 new.rename(file)
 
 
 @functools.cache
 def archive() -> Path:
-    """Where the broker's is kept."""
+    """Return the path of the broker's archive."""
     content = f"{java_version()}\n{classpath()}"
-    return cache() / f"classes-of-broker-{hashlib.sha256(content.encode()).hexdigest()[:16]}.jsa"
+    return cache() / ARCHIVE.format(hashlib.sha256(content.encode()).hexdigest()[:16])
 
 
 @functools.cache
