@@ -5,5 +5,5 @@ from __future__ import annotations
 from tests.state.test_restore_distrust import *  # noqa: F403 - collected here, with this folder's log
 from tests.state.test_restore_replay import *  # noqa: F403
 from tests.state.test_restore_slots import *  # noqa: F403
-from tests.state.test_restore_turns import *  # noqa: F403
+from tests.state.test_restore_steps import *  # noqa: F403
 from tests.state.test_restore_zombies import *  # noqa: F403

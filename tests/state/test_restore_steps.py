@@ -1,4 +1,4 @@
-"""Restore, steps 5 and 6: in bounded turns, with progress that is kept and reported to a listener."""
+"""Restore, steps 5 and 6: in bounded steps, with progress that is kept and reported to a listener."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fill(task: Task, commits: int) -> None:
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(
+def test_a_huge_changelog_takes_many_steps_and_other_tasks_work_between_them(
     open_bench: Callable[..., Bench],
 ) -> None:
     bench = open_bench(partitions=2)
@@ -44,7 +44,7 @@ def test_a_huge_changelog_takes_many_turns_and_other_tasks_work_between_them(
         healthy.put(COUNTS, "ada", pages)
         slot.commit()
         assert bench.fold(COUNTS, partition=1) == {"ada": pages}, "the healthy task goes on"
-        assert restored == PAGE * pages, "a turn is one page"
+        assert restored == PAGE * pages, "a step is one page"
     assert pages == 19
     assert restoring.rows(COUNTS) == before == bench.fold(COUNTS, partition=0)
     restoring.put(COUNTS, "bob", 1)

@@ -119,7 +119,8 @@ def _run(
 
 @contextmanager
 def _stopping_on_signals(running: Any) -> Iterator[None]:
-    """Replace Spark's handler, which cancels all jobs and so loses what is not committed."""
+    """Stop the app on SIGINT and SIGTERM. Must be entered after Spark has installed its own handler, which
+    would cancel all jobs before they commit."""
 
     def stop(number: int, _frame: object) -> None:
         print_note(f"{signal.Signals(number).name}: committing and closing")

@@ -34,7 +34,7 @@ class Decision(Enum):
     """The result of a decision that changes no status."""
 
     PASSES = "passes"
-    WAITS = "waits"
+    HELD = "held"
     STALE = "stale"
     NOT_YET = "not yet"
     BAD = "bad"
@@ -85,7 +85,7 @@ def decide(
     own = known.own
     match incoming:
         case EventReceived():
-            return Decision.WAITS if known.buffered or is_held(known, now) else Decision.PASSES
+            return Decision.HELD if known.buffered or is_held(known, now) else Decision.PASSES
         case StatusRequested(requested, epoch):
             if own is not None and own.epoch >= epoch:
                 return Decision.STALE

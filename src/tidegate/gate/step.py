@@ -104,7 +104,7 @@ class GateStep:
         if key is not None and self.blocks(key):
             self._expire(key)
             known = self._known(key)
-            if decide(known, EventReceived(), self._host.now()) is Decision.WAITS:
+            if decide(known, EventReceived(), self._host.now()) is Decision.HELD:
                 host = self._host
                 held = Held(value, timestamp, host.origin(), host.stream_time, headers, host.now())
                 self._hold(key, held, raw)

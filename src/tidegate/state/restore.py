@@ -30,7 +30,7 @@ REPLAY_BUFFER_RECORDS = 1_000_000
 
 
 class Restore:
-    """One restore of one task, in bounded turns.
+    """One restore of one task, in bounded steps.
 
     1 take a lock on the task's folder, without waiting; if another process holds it, work in the next folder,
     filled with a copy of what the holder committed, or from the log; 2 compare the folder's metadata with the
@@ -124,7 +124,7 @@ class Restore:
         return True
 
     def run(self, patience: float = 30.0) -> None:
-        """Run all turns, for callers that have nothing else to do."""
+        """Run all steps, for callers that have nothing else to do."""
         last, deadline = self.waiting_for, time.monotonic() + patience
         offsets: dict[str, int] = {}
         while not self.step():

@@ -34,8 +34,8 @@ def test_what_runs_over_batches_runs_over_records_too(kind: NodeKind) -> None:
 
 
 def test_every_batch_form_is_compared_with_its_step() -> None:
-    """`test_batches.py` compares what both paths commit, for each of its topologies. A new batch form needs a
-    topology there."""
+    """`batches/test_whole_batches.py` compares what both paths commit, for each of its topologies. A new
+    batch form needs a topology there."""
     compared: set[NodeKind] = set()
     for declare in TOPOLOGIES:
         app = App("app")

@@ -21,7 +21,7 @@ from tidegate.topology.node import Node, NodeKind
 
 def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
     node = batch_node.node
-    wants_old = batch_node.children != (NodeKind.TABLE_SINK,)  # whether a step uses the replaced values
+    wants_old = batch_node.child_kinds != (NodeKind.TABLE_SINK,)  # whether a step uses the replaced values
     builder, step = node.stores[0], aggregation(node)
     kept = KeptRows(builder, host.store(builder))
     counting = node.options["built_in"] == "count"

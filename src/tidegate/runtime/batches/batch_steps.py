@@ -44,8 +44,7 @@ class BatchNode:
 
     node: Node
     make: BatchMaker
-    children: tuple[NodeKind, ...]
-    """The kinds of its children."""
+    child_kinds: tuple[NodeKind, ...]
 
     def step(self, host: BatchHost) -> Step:
         return self.make(self, host)
@@ -56,7 +55,7 @@ def _of_function(make: Callable[[Callable[..., Any]], Step]) -> BatchMaker:
     return lambda batch_node, _: make(batch_node.node.functions["function"])
 
 
-class SharedObject(Exception):  # noqa: N818 - no failure: the batch is run record by record
+class SharedMutableValue(Exception):  # noqa: N818 - no failure: the batch is run record by record
     """A function returned one object for several records. Record by record, each is used before the next is
     computed; in a batch the last state of the object would count for all."""
 
@@ -69,7 +68,7 @@ def _distinct_objects(values: list[Any]) -> list[Any]:
     for value in values:
         counts[id(value)] = times = counts.get(id(value), 0) + 1
         if times == 2 and not is_immutable(value):
-            raise SharedObject
+            raise SharedMutableValue
     return values
 
 

@@ -38,8 +38,8 @@ from tidegate.runtime.topics.control import (
 FENCING_THREADS = 16
 STOP_TRIES = 20
 WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
-"""After these errors the driver writes again: doing it twice is harmless. A failure in one thread leaves the
-writer unusable for all threads."""
+"""After these errors the driver writes the record again, which is harmless if it was already written. All
+threads share one writer, so a failure in one of them makes it unusable for the others too."""
 
 
 class Claim:
