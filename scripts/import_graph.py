@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     "errors types",
     "clock config record",
-    "log serde settings",
+    "log serde settings models",
     "state text topics",
     "stores topology connect",
     "gate",

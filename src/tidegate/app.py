@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tidegate.config.importing import is_importing
 from tidegate.dsl.checks import check_topic
 from tidegate.dsl.draft import Draft
+from tidegate.dsl.inferred import type_of
+from tidegate.dsl.location import here
+from tidegate.dsl.model import MAX_STATE, ModelOptions, add_model
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table
+from tidegate.dsl.types_of import UNKNOWN
 from tidegate.settings import Settings
 from tidegate.stores import of_table
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.graph import Topology
-from tidegate.topology.node import NodeKind, OnError
+from tidegate.topology.node import Node, NodeKind, OnError, mistake
 from tidegate.topology.validate import validated
 
 if TYPE_CHECKING:
@@ -21,12 +26,13 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+Reducer = TypeVar("Reducer", bound=Callable[[Any, Any], Any])
 
 
 class App:
     """One service. Declare streams and tables on it; `build` checks them and returns the topology."""
 
-    def __init__(self, id: str, settings: Settings | None = None) -> None:  # noqa: A002 - what users call it
+    def __init__(self, id: str, settings: Settings | None = None) -> None:
         self._plan = Draft(id)
         self._settings = settings
         self._sources: dict[str, int] = {}
@@ -53,6 +59,69 @@ class App:
         builder = of_table(store or topic.name, topic.value_serde, topic.key_serde)
         node = self._source(NodeKind.TABLE, topic, on_error, builder)
         return Table(self._plan, node, topic.key_serde, topic.value_serde)
+
+    def model(
+        self,
+        name: str,
+        *,
+        initial: Callable[[], Any],
+        source: Topic[str, Any] | TableTopic[str, Any] | Stream[str, Any] | None = None,
+        hash: Callable[[Any, str, Any], str] | None = None,  # noqa: A002 - what users call it
+        max_state: int = MAX_STATE,
+        partitions: int | None = None,
+        on_error: OnError | None = None,
+    ) -> Callable[[Reducer], Reducer]:
+        """Declare a model by its reducer, a pure function from a state and a diff to the next state:
+
+            @app.model("workflows", source=EVENTS, initial=Workflow)
+            def workflows(state: Workflow, event: Event) -> Workflow: ...
+
+        Each key of the source is an id of the model, which begins with `initial()`. A reducer that returns
+        None removes the id, and so does a deleted row of a table topic. Servers show the states under
+        `/workflows`. Without a source, diffs come by HTTP only; then `partitions` is the number of its
+        partitions. A diff of a derived stream cannot come by HTTP.
+
+        `hash(state, hash, diff)` returns the hash of the next version; by default it is the SHA-256 of the
+        last hash and the diff. A state of more than `max_state` bytes of JSON is refused. `on_error` is the
+        policy for diffs of a topic; that of a derived stream is declared with its source.
+        """
+
+        def declare(reducer: Reducer) -> Reducer:
+            options = ModelOptions(name, initial, reducer, hash, max_state, partitions, on_error)
+            parent = None if source is None else self._diffs(source, options)
+            diff: Any = UNKNOWN if parent is None else parent._value
+            add_model(
+                self._plan,
+                None if parent is None else parent._node,
+                options,
+                diff,
+                appendable=not isinstance(source, Stream),
+            )
+            return reducer
+
+        return declare
+
+    def _diffs(self, source: Any, options: ModelOptions) -> Stream[str, Any]:
+        """Return the stream of a model's diffs."""
+        node = Node(-1, NodeKind.MODEL, (), here(), options.name)
+        if not isinstance(source, Stream):
+            check_topic(NodeKind.MODEL, source, "app.model")
+        elif options.on_error is not None:
+            hint = "pass it where the stream begins: app.stream(TOPIC, on_error=...)"
+            raise mistake("bad-option", node, "on_error= of a model over a derived stream", hint)
+        elif source._plan is not self._plan:
+            raise mistake("other-app", node, "a stream of another app is folded", "use streams of one app")
+        found = source if isinstance(source, Stream) else self.stream(source, on_error=options.on_error)
+        if options.partitions is not None:
+            hint = "leave it out: a model has as many partitions as its source"
+            raise mistake("bad-option", node, "partitions= of a model with a source", hint)
+        if found._rekeyed:
+            raise self._plan.misplaced(node, "diffs of one id may lie in several partitions")
+        if type_of(found._key) is not str:
+            message = "the keys of its source are its ids, and must be text"
+            hint = "use key=str, or group_by(name, function) before it"
+            raise mistake("wrong-key-type", node, message, hint)
+        return found
 
     def attach(self, settings: Settings) -> None:
         """Set the settings that the app was created with, unless it has some: they go into the manifest."""

@@ -58,6 +58,7 @@ ALLOWED = {
     "log": "clock config errors types",
     "serde": "config errors",
     "settings": "config errors",
+    "models": "errors",
     "state": "clock errors log serde types",
     "text": "errors serde",
     "topics": "errors log serde",
@@ -65,14 +66,15 @@ ALLOWED = {
     "topology": "errors log serde state topics",
     "connect": "clock config errors log record serde topics types",
     "gate": "clock errors log record serde state stores text topology types",
-    "dsl": "errors gate log record serde state stores topics topology",
-    "runtime": "clock errors gate log record serde state text topics topology types",
+    "dsl": "errors gate log models record serde state stores topics topology",
+    "runtime": "clock errors gate log models record serde state text topics topology types",
     "app": "config dsl settings stores topics topology",
     "server": "clock config errors gate log runtime state text topology types",
     "load": "app config errors settings text",
     "spark": "clock config connect errors load log runtime serde state topics topology types",
     "tidegate": "app connect dsl errors record serde settings spark stores topics",
-    "testing": "app clock connect errors gate log record runtime serde spark state topics topology types",
+    "testing": "app clock connect errors gate log models record runtime "
+    "serde spark state topics topology types",
     "cli": "app clock config connect errors gate load log runtime "
     "serde server spark state testing text tidegate topics topology types",
 }

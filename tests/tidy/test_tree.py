@@ -120,4 +120,13 @@ EXPORTED_BY_STORES = [
     "timestamped",
     "window",
 ]
-EXPORTED_BY_TESTING = ["Commit", "Driver", "DriverFactory", "GateView", "Outcome", "StoreView"]
+EXPORTED_BY_TESTING = [
+    "Commit",
+    "Driver",
+    "DriverFactory",
+    "GateView",
+    "ModelView",
+    "Outcome",
+    "StoreView",
+    "check_reducer",
+]

@@ -35,6 +35,13 @@ _TAKES: dict[tuple[NodeKind, str], tuple[str, int, str]] = {
     (NodeKind.AGGREGATE, "add"): ("the total so far and the value", 2, _BEFORE),
     (NodeKind.AGGREGATE, "reduce"): ("two values", 2, _BEFORE),
     (NodeKind.AGGREGATE, "number"): ("the value", 1, _BEFORE),
+    (NodeKind.MODEL, "reducer"): ("the state and the diff", 2, _BEFORE),
+    (NodeKind.MODEL, "initial"): (
+        "nothing",
+        0,
+        "pass a class, or a function without parameters",
+    ),
+    (NodeKind.MODEL, "hash"): ("the state, its hash and the diff", 3, "hash= takes (state, hash, diff)"),
     (NodeKind.JOIN, "function"): ("the value and the table's row", 2, _BEFORE),
     (NodeKind.TABLE_MAP, "function"): ("the value", 1, _TABLE),
     (NodeKind.TABLE_FILTER, "function"): ("the value", 1, _TABLE),

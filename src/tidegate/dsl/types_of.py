@@ -54,6 +54,12 @@ def arguments_of(function: Callable[..., Any], parameter: int, generic: type) ->
     return typing.get_args(hint) if typing.get_origin(hint) is generic else None
 
 
+def parameter_of(function: Callable[..., Any], number: int) -> Any:
+    """Return the annotation of a parameter; UNKNOWN if it has none."""
+    names = list(inspect.signature(function).parameters)
+    return _hints(function).get(names[number], UNKNOWN) if number < len(names) else UNKNOWN
+
+
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     target = function if inspect.isroutine(function) else type(function).__call__
     try:

@@ -90,6 +90,11 @@ def gate(app: str, name: str, what: str) -> str:
     return _topic(app, f"{app}-{check_name('gate', name)}-{what}")
 
 
+def model(app: str, name: str, what: str) -> str:
+    """Return the name of a model's topic; `what` is requests or events."""
+    return _topic(app, f"{app}-{check_name('model', name)}-{what}")
+
+
 def staging(app: str, topic: str, generation: int) -> str:
     """Return the name of the topic that holds a table topic's rows while a generation is recalculated."""
     check_name("topic", topic)

@@ -11,18 +11,31 @@ if TYPE_CHECKING:
     from tidegate.testing.driver import Driver
     from tidegate.testing.faults import Commit
     from tidegate.testing.gates import GateView
+    from tidegate.testing.laws import check_reducer
+    from tidegate.testing.models import ModelView
     from tidegate.testing.pytest_plugin import DriverFactory
     from tidegate.testing.views import Outcome, StoreView
 
-__all__ = ["Commit", "Driver", "DriverFactory", "GateView", "Outcome", "StoreView"]
+__all__ = [
+    "Commit",
+    "Driver",
+    "DriverFactory",
+    "GateView",
+    "ModelView",
+    "Outcome",
+    "StoreView",
+    "check_reducer",
+]
 
 _HOMES = {
     "Commit": "faults",
     "Driver": "driver",
     "DriverFactory": "pytest_plugin",
     "GateView": "gates",
+    "ModelView": "models",
     "Outcome": "views",
     "StoreView": "views",
+    "check_reducer": "laws",
 }
 
 

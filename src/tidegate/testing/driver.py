@@ -30,7 +30,6 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.record import Record
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.task import StreamTask
 from tidegate.serde.registry_settings import use_registry
@@ -38,7 +37,9 @@ from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
 from tidegate.testing.gates import GateView
-from tidegate.testing.views import Discards, Outcome, StoreView, all_records, store_view
+from tidegate.testing.laws import with_checked_reducers
+from tidegate.testing.models import ModelView
+from tidegate.testing.views import Discards, Outcome, StoreView, all_records, seen_records, store_view
 from tidegate.topics import TableTopic, Topic
 from tidegate.topology.node import NodeKind, OnError
 
@@ -227,7 +228,7 @@ class Driver:
 
     def _prepared(self) -> Run:
         return prepare(
-            self._app.build(),
+            with_checked_reducers(self._app.build()),
             self.log,
             self.clock,
             partitions=self._partitions,
@@ -253,6 +254,10 @@ class Driver:
         """Return a gate of the app. Its topics are created; the next run applies requested statuses."""
         run = self._run or self._prepared()
         return GateView(name, run, self.log, self.clock, self._tasks)
+
+    def model(self, name: str) -> ModelView:
+        """Return a model of the app. Its topics are created; the next run decides on requests."""
+        return ModelView(name, self._run or self._prepared(), self.log, self.clock)
 
     def _tasks(self) -> list[StreamTask]:
         return [task for slot in self._open for task in slot.tasks]
@@ -329,21 +334,11 @@ class Driver:
             for node in self._topology.nodes.values()
             if node.topic is not None and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
         }
-        internal = {name: self._records_behind(name) for name in run.manifest.internal.values()}
+        internal = {name: seen_records(self.log, name) for name in run.manifest.internal.values()}
         return Outcome(
             {topic.name: self.by_partition(topic) for topic in written.values()} | internal,
             {name: self.store(name).partitions for name in self._stores()},
         )
-
-    def _records_behind(self, internal: str) -> list[list[tuple[Any, Any]]]:
-        """The records of an internal topic that nodes see: the number of time-only records depends on
-        clocks and crashes."""
-        topic = TableTopic(internal, bytes, key=bytes)
-        found: list[list[tuple[Any, Any]]] = [[] for _ in range(self.log.describe(internal).partitions)]
-        for record in self._connection.read(topic):
-            if not is_time_only(record.headers):
-                found[record.partition].append((record.key, record.value))
-        return found
 
     def assert_stores_match_changelogs(self) -> None:
         """Check that every store equals the fold of its changelog, partition by partition (I6)."""

@@ -10,6 +10,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import fold, read_between
 from tidegate.log.records import rows_of
 from tidegate.record import Record
+from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.task.task import StreamTask
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.cached import CachedStore
@@ -112,3 +113,13 @@ def all_records(log: Log, topic: str) -> list[Record[bytes | None, bytes | None]
         for batch in read_between(log, partition, 0, ends[partition])
         for row in rows_of(batch)
     ]
+
+
+def seen_records(log: Log, internal: str) -> list[list[tuple[Any, Any]]]:
+    """The records of an internal topic that nodes see, by partition: the number of time-only records depends
+    on clocks and crashes."""
+    found: list[list[tuple[Any, Any]]] = [[] for _ in range(log.describe(internal).partitions)]
+    for record in all_records(log, internal):
+        if not is_time_only(record.headers):
+            found[record.partition].append((record.key, record.value))
+    return found

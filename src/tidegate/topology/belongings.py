@@ -33,7 +33,7 @@ class Belongings:
     own: frozenset[str]
     """Topics that no other app may write: the state, and the topics that every app has."""
     commands: frozenset[str]
-    """Topics of gates under names of the app: others may write to them, but not own them."""
+    """Topics of gates and models under names of the app: others may write to them, but not own them."""
     outputs: frozenset[str]
 
     def shared_with(self, other: Belongings) -> set[str]:
@@ -49,7 +49,8 @@ def of_manifest(manifest: Manifest) -> Belongings:
         for name, one in manifest.gates.items()
     }
     changelogs = [store.changelog for store in manifest.stores.values() if store.changelog]
-    return _belongings(manifest.app, [*manifest.internal.values(), *changelogs], gates, manifest.sinks)
+    state = [*manifest.internal.values(), *changelogs]
+    return _belongings(manifest.app, state, gates, manifest.models, manifest.sinks)
 
 
 def of_topology(topology: Topology) -> Belongings:
@@ -63,11 +64,16 @@ def of_topology(topology: Topology) -> Belongings:
     sinks = [
         node.topic.name for node in nodes if node.topic and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
     ]
-    return _belongings(app, [*internal, *changelogs], gates, sinks)
+    models = [node.name for node in nodes if node.kind is NodeKind.MODEL]
+    return _belongings(app, [*internal, *changelogs], gates, models, sinks)
 
 
 def _belongings(
-    app: str, state: Iterable[str], gates: Mapping[str, Mapping[str, str]], outputs: Iterable[str]
+    app: str,
+    state: Iterable[str],
+    gates: Mapping[str, Mapping[str, str]],
+    models: Iterable[str],
+    outputs: Iterable[str],
 ) -> Belongings:
     by_default: dict[str, set[str]] = {}
     named: set[str] = set()
@@ -77,13 +83,15 @@ def _belongings(
                 by_default.setdefault(what, set()).add(topic)
             elif what == "admitted":
                 named.add(topic)
-    audits = by_default.get("audit", set())
+    of_models = list(models)
+    written = by_default.get("audit", set()) | {names.model(app, model, "events") for model in of_models}
+    requests = {names.model(app, model, "requests") for model in of_models}
     found = tuple(dict.fromkeys(state))
     return Belongings(
         app,
         found,
         frozenset(named),
-        frozenset([*found, *audits, *(name(app) for name in OF_EACH)]),
-        frozenset(topic for what in COMMANDS for topic in by_default.get(what, ())),
-        frozenset(outputs) - audits,
+        frozenset([*found, *written, *(name(app) for name in OF_EACH)]),
+        frozenset(requests.union(*(by_default.get(what, ()) for what in COMMANDS))),
+        frozenset(outputs) - written,
     )

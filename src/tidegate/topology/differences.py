@@ -99,6 +99,7 @@ def _differences(old: Manifest, new: Manifest) -> Iterator[str]:
     yield from (text for _, text in steps)
     yield from _stores(old, new, [label for label, _ in steps])
     yield from _gates(old, new)
+    yield from _models(old, new)
     for name, count in new.internal_partitions.items():
         before = old.internal_partitions.get(name, count)
         if before != count:
@@ -183,6 +184,15 @@ def _gates(old: Manifest, new: Manifest) -> Iterator[str]:
                     field, f"its {field} topic"
                 )
                 yield f'gate "{name}": {what} is {is_}, was {was}'
+
+
+def _models(old: Manifest, new: Manifest) -> Iterator[str]:
+    for name, model in new.models.items():
+        before = old.models.get(name, model)
+        for field in ("changelog", "requests", "events", "partitions", "appendable", "max_state"):
+            was, is_ = getattr(before, field), getattr(model, field)
+            if was != is_:
+                yield f'model "{name}": {field} is {is_}, was {was}'
 
 
 def _all_steps(manifest: Manifest) -> Iterator[StepEntry]:

@@ -46,6 +46,22 @@ class GateEntry(msgspec.Struct, frozen=True):
     """The name of the serde of its values as of the newest start: for displaying them."""
 
 
+class ModelEntry(msgspec.Struct, frozen=True):
+    """The topics of a model, and what clients may know of it."""
+
+    changelog: str
+    requests: str
+    events: str
+    partitions: int
+    appendable: bool
+    """Whether diffs may come by HTTP: not if they are derived from another stream."""
+    max_state: int
+    state: dict[str, Any] = {}
+    """The JSON schema of its states as of the newest start."""
+    diff: dict[str, Any] = {}
+    """The JSON schema of its diffs as of the newest start."""
+
+
 class StepEntry(msgspec.Struct, frozen=True):
     """The source line of a step, and its functions: to report what changed, never to refuse an app."""
 
@@ -71,6 +87,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """The labels of the nodes of each subtopology, by component."""
     settings: dict[str, Any] = {}
     gates: dict[str, GateEntry] = {}
+    models: dict[str, ModelEntry] = {}
     format: int = FORMAT
     steps: dict[str, list[list[StepEntry]]] = {}
     """As in `components`, of the newest start. Apps that an earlier version started have none."""
@@ -142,6 +159,19 @@ def make_manifest(
             )
             for node in nodes.values()
             if node.kind is NodeKind.GATE
+        },
+        models={
+            node.name: ModelEntry(
+                changelog=names.changelog(topology.app, node.name),
+                **node.options["topics"],
+                partitions=counts[home[node.id].component, home[node.id].number],
+                appendable=node.options["appendable"],
+                max_state=node.options["max_state"],
+                state=node.options["state_schema"],
+                diff=node.options["diff_schema"],
+            )
+            for node in nodes.values()
+            if node.kind is NodeKind.MODEL
         },
         steps={
             component.id: [[_step(nodes[node]) for node in sub.nodes] for sub in component.subtopologies]

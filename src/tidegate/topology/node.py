@@ -36,6 +36,8 @@ class NodeKind(StrEnum):
     AGGREGATE = "aggregate"
     JOIN = "join"
     PROCESS = "process"
+    MODEL = "model"
+    MODEL_REQUESTS = "model requests"
     MAP_BATCHES = "map_batches"
     SINK = "sink"
     TABLE = "table"
@@ -51,7 +53,7 @@ INTERNAL = (NodeKind.REPARTITION, NodeKind.TABLE_GROUP, NodeKind.FRAME, NodeKind
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
 COMMANDS = (NodeKind.GATE_STATUS, NodeKind.GATE_TRIGGER)
 """Sources that are not merged by time: all their records are processed before the next other record."""
-SOURCES = (NodeKind.SOURCE, NodeKind.TABLE, *COMMANDS)
+SOURCES = (NodeKind.SOURCE, NodeKind.TABLE, NodeKind.MODEL_REQUESTS, *COMMANDS)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -18,7 +18,7 @@ from tidegate.topology.node import NodeKind
 def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> Manifest:
     """Return the known manifest, completed from `made` with what earlier versions did not write: the serdes
     of a gate's keys and values, and fields that were appended to the rows of a gate's own stores. Source
-    lines and function digests are those of the newest start."""
+    lines, function digests and the schemas of models are those of the newest start."""
     gates = {
         name: replace(gate, key=gate.key or made.gates[name].key, value=made.gates[name].value)
         if name in made.gates
@@ -33,7 +33,13 @@ def brought_up_to_date(topology: Topology, known: Manifest, made: Manifest) -> M
         else store
         for name, store in known.stores.items()
     }
-    return replace(known, gates=gates, stores=stores, steps=made.steps)
+    models = {
+        name: replace(model, state=made.models[name].state, diff=made.models[name].diff)
+        if name in made.models
+        else model
+        for name, model in known.models.items()
+    }
+    return replace(known, gates=gates, models=models, stores=stores, steps=made.steps)
 
 
 def _continues(new: dict[str, Any], old: dict[str, Any]) -> bool:

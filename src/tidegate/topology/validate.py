@@ -8,7 +8,14 @@ from tidegate.topology.graph import Topology, build_graph
 from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind, mistake
 
 SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
-STATEFUL = (NodeKind.AGGREGATE, NodeKind.TABLE_AGGREGATE, NodeKind.PROCESS, NodeKind.TABLE, NodeKind.GATE)
+STATEFUL = (
+    NodeKind.AGGREGATE,
+    NodeKind.TABLE_AGGREGATE,
+    NodeKind.PROCESS,
+    NodeKind.TABLE,
+    NodeKind.GATE,
+    NodeKind.MODEL,
+)
 EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, NodeKind.PEEK)
 
 

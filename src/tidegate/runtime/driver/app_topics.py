@@ -13,7 +13,7 @@ from tidegate.state.changelog import changelog_spec
 from tidegate.topics import TopicBase
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import Manifest, partition_counts
-from tidegate.topology.node import COMMANDS, NodeKind
+from tidegate.topology.node import NodeKind
 
 INTERNAL_CONFIG = {
     "cleanup.policy": "delete",
@@ -37,18 +37,18 @@ def check_sources(log: Log, topology: Topology) -> None:
 
 
 def ensure_declared_topics(log: Log, topology: Topology, partitions: int) -> dict[str, TopicInfo]:
-    """Create or check the topics that the app declares. The topics of a gate come last: they have as many
-    partitions as its events."""
+    """Create or check the topics that the app declares. The topics of gates and models come last: they have
+    as many partitions as their events."""
     nodes = [(node, node.topic) for node in topology.nodes.values() if node.topic is not None]
-    of_gates = {node.id: node for node, _ in nodes if node.kind in COMMANDS or "gate" in node.options}
-    infos = {
-        topic.name: _declared(log, topic, partitions) for node, topic in nodes if node.id not in of_gates
-    }
+    last = {node.id for node, _ in nodes if node.options.keys() & {"gate", "model"}}
+    infos = {topic.name: _declared(log, topic, partitions) for node, topic in nodes if node.id not in last}
     counts = partition_counts(topology, {name: info.partitions for name, info in infos.items()})
     home = {node: sub for sub in topology.subtopologies() for node in sub.nodes}
     for node, topic in nodes:
-        if node.id in of_gates:
-            count = counts[home[node.id].component, home[node.id].number]
+        if node.id in last:
+            sub = home[node.id]
+            alone = all(topology.nodes[one].kind is NodeKind.MODEL_REQUESTS for one in sub.inputs)
+            count = partitions if alone else counts[sub.component, sub.number]
             infos[topic.name] = _declared(log, topic, count)
     return infos
 

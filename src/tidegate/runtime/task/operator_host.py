@@ -52,6 +52,12 @@ class TaskOperatorHost:
     def now(self) -> int:
         return self._context.now(self.stream_time)
 
+    def origin(self) -> str:
+        return self._sender.origin_position()
+
+    def partitions_of_model(self, name: str) -> int:
+        return self._context.manifest.models[name].partitions
+
     def store(self, builder: StoreBuilder[Any]) -> Any:
         return self._state.store(builder)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tidegate.runtime.batches import batch_steps
 from tidegate.runtime.batches.aggregate import aggregate
 from tidegate.runtime.batches.batch_steps import BatchMaker
-from tidegate.runtime.operators import sinks, stateful, stateless, tables
+from tidegate.runtime.operators import models, sinks, stateful, stateless, tables
 from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.step import Chain
 from tidegate.topology.node import Node, NodeKind
@@ -63,6 +63,8 @@ OPERATORS: Mapping[NodeKind, Operator] = {
     NodeKind.AGGREGATE: Operator(stateful.aggregate, batch=aggregate),
     NodeKind.JOIN: Operator(join=stateful.join),
     NodeKind.PROCESS: Operator(stateful.process),
+    NodeKind.MODEL: Operator(join=models.model),
+    NodeKind.MODEL_REQUESTS: Operator(source=_forward),
     # Tables
     NodeKind.TABLE: Operator(source=tables.table),
     NodeKind.TABLE_MAP: Operator(tables.table_map, batch=batch_steps.table_map),
