@@ -64,6 +64,10 @@ class Apps:
         """The app that has this gate."""
         return self._only("gate", name, app)
 
+    def model(self, name: str, app: str | None) -> Manifest:
+        """The app that has this model."""
+        return self._only("model", name, app)
+
     def store(self, name: str, app: str | None) -> tuple[Manifest, StoreEntry]:
         """The app that has this store, and the store's entry in the manifest."""
         found = self._only("store", name, app)
