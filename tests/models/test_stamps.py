@@ -79,7 +79,8 @@ def one_removed(value: dict[str, Any]) -> st.SearchStrategy[Any]:
 def test_one_patch_leads_from_every_version_to_the_newest(versions: list[Any]) -> None:
     stamps: Stamps = 1
     for at, (old, new) in enumerate(pairwise(versions), 2):
-        stamps = advance(old, new, stamps, at)
+        stamps, patch = advance(old, new, stamps, at)
+        assert exact(patch) == exact(since(new, stamps, at - 1)), "an event has the patch that clients get"
         for sequence, version in enumerate(versions[:at], 1):
             patched = apply(version, since(new, stamps, sequence))
             assert exact(patched) == exact(new), (sequence, at)
@@ -93,7 +94,7 @@ def test_versions_at_or_above_the_floor_are_known_after_stamps_were_dropped(
     stamps: Stamps = 1
     floor = 1
     for at, (old, new) in enumerate(pairwise(versions), 2):
-        stamps = advance(old, new, stamps, at)
+        stamps, _ = advance(old, new, stamps, at)
         if data.draw(st.booleans()):
             stamps, floor = dropped(stamps, floor)
         assert floor <= at

@@ -8,11 +8,8 @@ from typing import Any
 import msgspec
 
 from tidegate.errors import SerdeError, UserCodeError
-from tidegate.models.canonical import LARGEST_INTEGER, Json, canonical
+from tidegate.models.canonical import Json
 from tidegate.models.formats import encode_json
-
-DEEPEST = 100
-"""Levels of lists and objects in a state."""
 
 
 class Documents:
@@ -31,45 +28,16 @@ class Documents:
             raise SerdeError("bad-state", message, "reset the app, or undo the change") from error
 
     def document(self, state: Any) -> tuple[Json, bytes]:
-        """Return the state as a JSON value and as bytes. Raises SerdeError `bad-state` or
-        `state-too-large`."""
+        """Return the state as a JSON value and as bytes. Raises SerdeError `bad-state` or `state-too-large`;
+        whether JavaScript can hold its values is checked where they change."""
         try:
             found: Json = msgspec.to_builtins(state, str_keys=True)
             data = encode_json(found)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise _bad(str(error) or "it is nested too deeply") from error
-        _check(found)
+            raise bad_state(str(error) or "it is nested too deeply") from error
         if len(data) > self._max_state:
             raise _too_large(len(data), self._max_state)
         return found, data
-
-
-def _check(document: Json) -> None:
-    """Raise for what JSON or JavaScript cannot hold. One level after the other: most states have few."""
-    level: list[Any] = [document]
-    for _ in range(DEEPEST):
-        below: list[Any] = []
-        for value in level:
-            kind = type(value)
-            if kind is dict:
-                below.extend(value.values())
-            elif kind is list:
-                below.extend(value)
-            elif (kind is int and not -LARGEST_INTEGER <= value <= LARGEST_INTEGER) or (
-                kind is float and (value != value or value in (float("inf"), float("-inf")))  # noqa: PLR0124
-            ):
-                _explain(document)
-        if not below:
-            return
-        level = below
-    raise _bad(f"it has more than {DEEPEST} levels")
-
-
-def _explain(document: Json) -> None:
-    try:
-        canonical(document)
-    except ValueError as error:
-        raise _bad(str(error)) from error
 
 
 def _too_large(size: int, limit: int) -> UserCodeError:
@@ -80,6 +48,6 @@ def _too_large(size: int, limit: int) -> UserCodeError:
     return found
 
 
-def _bad(why: str) -> SerdeError:
+def bad_state(why: str) -> SerdeError:
     hint = "use text, numbers within 2^53, lists and objects"
     return SerdeError("bad-state", f"the state cannot be written as JSON: {why}", hint)

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from tidegate.errors import SerdeError, StateError, TidegateError, UserCodeError
-from tidegate.models.document import Documents
+from tidegate.models.checks import check_value
+from tidegate.models.document import Documents, bad_state
 from tidegate.models.formats import NO_DIFF, ModelRequest, encode_json
 from tidegate.models.patch import SET, Patch
 from tidegate.models.row import ModelRow, Outcome, encode_stamps
-from tidegate.models.stamps import Stamps, advance, limited, since
+from tidegate.models.stamps import Stamps, advance, limited
 from tidegate.models.token import HASH
 
 HASH_DIGITS = 32
@@ -64,10 +65,12 @@ class Fold:
             return _created(row, hashed, data, document)
         sequence = row.sequence + 1
         before: Stamps = row.decoded_stamps()
-        stamps = advance(row.document(), document, before, sequence)
+        try:
+            stamps, patch = advance(row.document(), document, before, sequence)
+        except ValueError as error:
+            raise bad_state(str(error)) from error
         if stamps is before:
             return Step(row)
-        patch = since(document, stamps, row.sequence)
         encoded, floor = encode_stamps(stamps), row.floor
         if len(encoded) > len(data):
             stamps, floor = limited(stamps, floor, 0)
@@ -148,6 +151,10 @@ def _refused(id: str, row: ModelRow, request: ModelRequest, error: TidegateError
 
 
 def _created(row: ModelRow, hashed: str, data: bytes, document: Any) -> Step:
+    try:
+        check_value(document)
+    except ValueError as error:
+        raise bad_state(str(error)) from error
     created = ModelRow(
         life=row.life + 1,
         sequence=1,

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from tidegate.models.canonical import Json
+from tidegate.models.checks import check_depth, check_value
 from tidegate.models.patch import APPEND, CUT, DELETE, ITEMS, KEYS, SET, Patch
 
 Key = TypeVar("Key", str, int)
 FEWEST = 256
 """So many stamps are always kept."""
+_EXACT = frozenset((str, int, bool, type(None)))
+"""Types whose equal values are the same."""
+_MISSING: Any = object()
+_encoded = msgspec.json.Encoder(order="deterministic").encode
 
 
 class ObjectStamps(msgspec.Struct, frozen=True, array_like=True, tag="o"):
@@ -57,65 +62,89 @@ class ListStamps(msgspec.Struct, frozen=True, array_like=True, tag="l"):
 Stamps: TypeAlias = int | ObjectStamps | ListStamps
 
 
-def advance(old: Json, new: Json, stamps: Stamps, sequence: int) -> Stamps:
-    """Return the stamps of `new`, which follows `old` at this sequence: the same object if nothing changed.
+def advance(old: Json, new: Json, stamps: Stamps, sequence: int, depth: int = 0) -> tuple[Stamps, Patch]:
+    """Return the stamps of `new`, which follows `old` at this sequence, and the patch from `old` to it. If
+    nothing changed, these are the same stamps, and {}.
 
-    Values of different types differ: 1, 1.0 and true are three values, and so are 0.0 and -0.0 two.
+    Values of different types differ: 1, 1.0 and true are three values, and so are 0.0 and -0.0 two. Raises
+    ValueError for a new value that JSON or JavaScript cannot hold.
     """
-    if type(old) is not type(new):
-        return sequence
-    if isinstance(old, dict) and isinstance(new, dict):
-        return _advance_object(old, new, stamps, sequence)
-    if isinstance(old, list) and isinstance(new, list):
-        return _advance_list(old, new, stamps, sequence)
-    if isinstance(old, float):
-        return stamps if old.hex() == new.hex() else sequence  # type: ignore[union-attr]
-    return stamps if old == new else sequence
+    if is_same(old, new):
+        return stamps, {}
+    if old and new:  # of an empty object or list nothing can be kept
+        if type(old) is dict and type(new) is dict:
+            return _advance_object(old, new, stamps, sequence, depth + 1)
+        if type(old) is list and type(new) is list:
+            return _advance_list(old, new, stamps, sequence, depth + 1)
+    check_value(new, depth)
+    return sequence, {SET: new}
 
 
-def _advance_object(old: dict[str, Json], new: dict[str, Json], stamps: Stamps, sequence: int) -> Stamps:
-    if not old or not new:
-        return stamps if old == new else sequence
+def is_same(old: Json, new: Json) -> bool:
+    """Whether two values are equal, and of equal types in all their parts."""
+    if type(old) is not type(new) or old != new:
+        return False
+    if isinstance(new, dict | list):
+        return _encoded(old) == _encoded(new)
+    return type(new) is not float or new != 0 or str(old) == str(new)
+
+
+def _advance_object(
+    old: dict[str, Json], new: dict[str, Json], stamps: Stamps, sequence: int, depth: int
+) -> tuple[Stamps, Patch]:
+    check_depth(depth)
     before = stamps if isinstance(stamps, ObjectStamps) else ObjectStamps(_set_at(stamps))
     changed: dict[str, Stamps] = {}
+    patches: dict[str, Patch] = {}
+    kept = False
     for key, value in new.items():
-        if key not in old:
-            changed[key] = sequence
-            continue
-        stamp = before.keys.get(key, before.set)
-        if (now := advance(old[key], value, stamp, sequence)) is not stamp:
-            changed[key] = now
-    gone = [key for key in old if key not in new]
-    if not changed and not gone:
-        return stamps
-    if all(changed.get(key) == sequence for key in new):
-        return sequence  # nothing of the old one is left
-    keys = {**before.keys, **changed}
-    for key in gone:
+        was, kind = old.get(key, _MISSING), type(value)
+        if was == value and type(was) is kind and (kind in _EXACT or is_same(was, value)):
+            kept = True
+        elif was is _MISSING:
+            check_value(value, depth)
+            changed[key], patches[key] = sequence, {SET: value}
+        else:
+            stamp = before.keys.get(key, before.set)
+            changed[key], patches[key] = advance(was, value, stamp, sequence, depth)
+            kept |= changed[key] != sequence
+    if not kept:  # nothing of the old one is left
+        return sequence, {SET: new}
+    keys, deleted = {**before.keys, **changed}, before.deleted
+    if deleted:
+        deleted = {key: at for key, at in deleted.items() if key not in changed}
+    for key in [key for key in old if key not in new]:
         keys.pop(key, None)
-    deleted = {key: at for key, at in before.deleted.items() if key not in changed}
-    return ObjectStamps(before.set, keys, {**deleted, **dict.fromkeys(gone, sequence)})
+        deleted = {**deleted, key: sequence}
+        patches[key] = {DELETE: 1}
+    return ObjectStamps(before.set, keys, deleted), {KEYS: patches}
 
 
-def _advance_list(old: list[Json], new: list[Json], stamps: Stamps, sequence: int) -> Stamps:
-    if not old or not new:
-        return stamps if old == new else sequence
+def _advance_list(
+    old: list[Json], new: list[Json], stamps: Stamps, sequence: int, depth: int
+) -> tuple[Stamps, Patch]:
+    check_depth(depth)
     before = stamps if isinstance(stamps, ListStamps) else ListStamps(_set_at(stamps))
     common = min(len(old), len(new))
     changed: dict[int, Stamps] = {}
+    patches: list[list[Any]] = []
     for index, stamp in enumerate(before.by_item(common)):
-        if (now := advance(old[index], new[index], stamp, sequence)) is not stamp:
-            changed[index] = now
-    if len(old) == len(new) and not changed:
-        return stamps
-    if all(changed.get(index) == sequence for index in range(common)):
-        return sequence
+        if not is_same(old[index], new[index]):
+            changed[index], patch = advance(old[index], new[index], stamp, sequence, depth)
+            patches.append([index, patch])
+    if len(changed) == common and all(stamp == sequence for stamp in changed.values()):
+        check_value(new, depth - 1)
+        return sequence, {SET: new}
+    whole: Patch = {ITEMS: patches} if patches else {}
     kept = {index: stamp for index, stamp in before.items.items() if index < common}
-    added = [run for run in before.added if run[0] < common]
+    added, cut = [run for run in before.added if run[0] < common], before.cut
+    if len(old) > common:
+        whole[CUT], cut = common, sequence
     if len(new) > common:
+        check_value(new[common:], depth)
+        whole[APPEND] = new[common:]
         added.append((common, sequence))
-    cut = sequence if len(old) > common else before.cut
-    return ListStamps(before.set, cut, added, {**kept, **changed})
+    return ListStamps(before.set, cut, added, {**kept, **changed}), whole
 
 
 def _set_at(stamps: Stamps) -> int:
