@@ -69,7 +69,7 @@ ALLOWED = {
     "dsl": "errors gate log models record serde state stores topics topology",
     "runtime": "clock errors gate log models record serde state text topics topology types",
     "app": "config dsl settings stores topics topology",
-    "server": "clock config errors gate log runtime state text topology types",
+    "server": "clock config errors gate log models runtime state text topology types",
     "load": "app config errors settings text",
     "spark": "clock config connect errors load log runtime serde state topics topology types",
     "tidegate": "app connect dsl errors record serde settings spark stores topics",

@@ -15,11 +15,19 @@ from tidegate.errors import TidegateError
 from tidegate.server.errors import RequestError, error_response
 from tidegate.server.guard import Guard, permitted
 from tidegate.server.parameters import no_other_queries
-from tidegate.server.routes import apps, commands, gates, health, stores, topics
+from tidegate.server.routes import apps, commands, gates, grants, health, stores, topics
 from tidegate.server.serving import Serving
 from tidegate.server.settings import ServerSettings
 
-ROUTERS = (gates.router, commands.router, stores.router, topics.router, apps.router, health.router)
+ROUTERS = (
+    gates.router,
+    commands.router,
+    stores.router,
+    topics.router,
+    apps.router,
+    health.router,
+    grants.router,
+)
 
 
 def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
@@ -45,13 +53,20 @@ def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
     app.add_exception_handler(TidegateError, _tidegate_error)
     app.add_exception_handler(RequestValidationError, _bad_request)
     app.add_exception_handler(HTTPException, _no_route)
-    app.add_middleware(Guard, settings=settings, tokens=serving.tokens, tickets=serving.tickets)
+    app.add_middleware(
+        Guard,
+        settings=settings,
+        tokens=serving.tokens,
+        tickets=serving.tickets,
+        grants=serving.grants,
+    )
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Last-Event-ID"],
+            expose_headers=["ETag", "Location"],
         )
     return app
 

@@ -2,8 +2,9 @@
 
 1 use the path as it was sent, still encoded: a key may hold any bytes, even a slash; 2 check that Host names
 this server; 3 refuse pages of other origins, even for reads; 4 require a token, unless the route is public;
-5 when the route is known, `permitted` checks the scope of the token. A route that does not declare its scope
-is closed.
+a grant is refused here by every route that does not accept grants; 5 when the route is known, `permitted`
+checks the scope of the token, and a grant against model and id of the path. A route that does not declare its
+scope is closed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,9 +23,10 @@ from starlette.types import Scope as AsgiScope
 
 from tidegate.errors import TidegateError
 from tidegate.server.errors import RequestError, error_response, unexpected_error_response
+from tidegate.server.grants import PREFIX, Grant, Grants
 from tidegate.server.settings import ServerSettings
 from tidegate.server.tickets import Tickets
-from tidegate.server.tokens import Scope, Tokens
+from tidegate.server.tokens import Entry, Scope, Tokens
 
 F = TypeVar("F", bound=Callable[..., Any])
 CALLER = "tidegate.caller"
@@ -46,6 +48,8 @@ class Needs:
     """None: no token is needed."""
     ticket: bool = False
     """Whether a ticket in the URL is accepted, for browsers, which cannot send headers with a stream."""
+    grant: bool = False
+    """Whether a grant is accepted. The route calls `may_read` for each id that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,13 @@ class Caller:
     scope: Scope
     token: str = ""
     """The hash of the token. Whatever outlives the request is bound to it."""
+    grant: Grant | None = None
+    """Permits nothing but this. `token` is then the one that issued it."""
 
 
-def needs(scope: Scope, *, ticket: bool = False) -> Callable[[F], F]:
+def needs(scope: Scope, *, ticket: bool = False, grant: bool = False) -> Callable[[F], F]:
     """Require a token of this scope."""
-    return _marked(Needs(scope, ticket))
+    return _marked(Needs(scope, ticket, grant))
 
 
 def public(route: F) -> F:
@@ -86,10 +92,17 @@ class Guard:
     """The outermost layer, around the application."""
 
     def __init__(
-        self, app: ASGIApp, *, settings: ServerSettings, tokens: Tokens | None, tickets: Tickets
+        self,
+        app: ASGIApp,
+        *,
+        settings: ServerSettings,
+        tokens: Tokens | None,
+        tickets: Tickets,
+        grants: Grants | None,
     ) -> None:
         self._app = app
         self._tokens = tokens
+        self._grants = grants
         self._tickets = tickets
         self._origins = frozenset(settings.origins)
         names = (*LOOPBACK_HOSTS, settings.host, f"[{settings.host}]", *settings.hosts)
@@ -147,19 +160,26 @@ class Guard:
         caller = self._known(scope, headers, tickets=route is not None and route.ticket)
         if caller is None:
             raise _no_token()
+        if caller.grant is not None and (route is None or not route.grant):
+            raise _not_granted()
         return caller
 
     def _known(self, scope: AsgiScope, headers: Headers, *, tickets: bool) -> Caller | None:
-        if self._tokens is None:
+        if self._tokens is None or self._grants is None:
             return Caller("", Scope.UPGRADE)
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and token:
-            entry = self._tokens.find(token.strip())
+            if (token := token.strip()).startswith(PREFIX):
+                granted = self._grants.find(token)
+                return None if granted is None else _reader(*granted)
+            entry = self._tokens.find(token)
             return None if entry is None else Caller(entry.name, Scope.of(entry.scope), entry.hash)
         given = parse_qs(scope["query_string"].decode("latin-1")).get("ticket", [])
         if tickets and len(given) == 1 and (bound := self._tickets.redeem(given[0])) is not None:
-            entry = self._tokens.of_hash(bound)
-            return None if entry is None else Caller(entry.name, Scope.READ, entry.hash)
+            if bound.grant is not None:
+                self._grants.check_end(bound.grant)
+            entry = self._tokens.of_hash(bound.token)
+            return None if entry is None else _reader(entry, bound.grant)
         return None
 
 
@@ -224,6 +244,33 @@ async def permitted(request: Request) -> None:
             f"the token {caller.name!r} has the scope {caller.scope.name.lower()}, and this needs {wanted}",
             f"use a token with the scope {wanted}",
         )
+    if caller.grant is not None and not _covers_path(caller.grant, request):
+        raise _not_granted()
+
+
+def _covers_path(grant: Grant, request: Request) -> bool:
+    """Whether a grant permits the model and id of the path. A route without a path parameter checks what it
+    reads by `may_read`."""
+    path = request.path_params
+    return not path or grant.covers(_decoded(path.get("model", "")), _decoded(path.get("id", "")))
+
+
+def may_read(request: Request, app: str, model: str, id: str) -> None:
+    """Raise RequestError `not-granted` if the caller has a grant, and it is for something else."""
+    grant = _grant_of(request)
+    if grant is not None and not (grant.app == app and grant.covers(model, id)):
+        raise _not_granted()
+
+
+def allowed_until(request: Request) -> int | None:
+    """When the caller's grant ends, in milliseconds since 1970: a stream ends then. None for a token."""
+    grant = _grant_of(request)
+    return None if grant is None else grant.until
+
+
+def _grant_of(request: Request) -> Grant | None:
+    caller: Caller | None = request.scope["state"][CALLER]
+    return None if caller is None else caller.grant
 
 
 def _route(scope: AsgiScope) -> Needs | None:
@@ -237,6 +284,22 @@ def _route(scope: AsgiScope) -> Needs | None:
 
 def _no_token() -> RequestError:
     return RequestError("no-token", "a token is needed", "send Authorization: Bearer and a token")
+
+
+def _decoded(part: str) -> str:
+    """A part of the path. Bytes that are not UTF-8 become surrogates, which equal nothing in a grant."""
+    return unquote(part, errors="surrogateescape")
+
+
+def _not_granted() -> RequestError:
+    return RequestError(
+        "not-granted", "the grant does not permit this", "a grant is for reading one model and id"
+    )
+
+
+def _reader(entry: Entry, grant: Grant | None) -> Caller:
+    """The caller with a ticket or a grant of this token."""
+    return Caller(entry.name, Scope.READ, entry.hash, grant)
 
 
 def _name_of(host: str) -> str:

@@ -18,6 +18,7 @@ from tidegate.log.protocol import Log
 from tidegate.runtime.topics.manifests import Manifests
 from tidegate.server.app_follower import AppFollowers
 from tidegate.server.app_report import AppReports
+from tidegate.server.grants import Grants
 from tidegate.server.idempotency import IdempotentCalls
 from tidegate.server.replicas import HISTORY, Replicas, ReplicaSnapshots
 from tidegate.server.streams import Streams
@@ -102,11 +103,14 @@ class Serving:
     tokens: Tokens | None = None
     tickets: Tickets = field(default_factory=Tickets)
     idempotent_calls: IdempotentCalls = field(default_factory=IdempotentCalls)
+    grants: Grants | None = field(init=False)
+    """None without tokens: then everybody may read everything."""
     apps: Apps = field(init=False)
     followers: AppFollowers = field(init=False)
     reports: AppReports = field(init=False)
 
     def __post_init__(self) -> None:
+        self.grants = None if self.tokens is None else Grants(self.tokens, self.clock)
         self.apps = Apps(self.log)
         self.followers = AppFollowers(self.log, self.clock)
         self.reports = AppReports(self.log, self.followers)

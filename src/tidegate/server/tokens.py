@@ -20,7 +20,7 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -93,9 +93,13 @@ class Tokens:
 
     def of_hash(self, token_hash: str) -> Entry | None:
         """The entry of the token with this hash, unless it was removed."""
+        return self.where(lambda entry: hmac.compare_digest(entry.hash, token_hash))
+
+    def where(self, matches: Callable[[Entry], bool]) -> Entry | None:
+        """The last entry that matches. Looks at all of them, so that the time reveals nothing."""
         found = None
         for entry in self._usable():
-            if hmac.compare_digest(entry.hash, token_hash):
+            if matches(entry):
                 found = entry
         return found
 

@@ -37,11 +37,11 @@ def ready(server: Server) -> JsonResponse:
 
 
 @router.post("/tickets")
-@needs(Scope.READ)
+@needs(Scope.READ, grant=True)
 async def issue_ticket(request: Request, server: Server) -> JsonResponse:
-    """Issue a ticket for one stream: `/live?ticket=...`."""
+    """Issue a ticket for one stream: `/live?ticket=...`. It permits what the token or the grant permits."""
     caller: Caller = request.scope["state"][CALLER]
-    return JsonResponse({"ticket": server.tickets.issue(caller.token), "seconds": SECONDS})
+    return JsonResponse({"ticket": server.tickets.issue(caller.token, caller.grant), "seconds": SECONDS})
 
 
 @router.get("/openapi.json")
