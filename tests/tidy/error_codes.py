@@ -75,8 +75,11 @@ def _code_of(call: ast.Call, classes: set[str]) -> ast.expr | None:
     return given if _last(call.func) in classes - {"FencedError"} else None
 
 
-def _passed_on(source: list[Module], functions: dict[str, int]) -> dict[str, str]:
-    """The codes that are handed to functions which make errors of them."""
+def _passed_on(
+    source: list[Module], functions: dict[str, int], seen: frozenset[str] = frozenset()
+) -> dict[str, str]:
+    """The codes that are handed to functions which make errors of them. `seen` are the names of functions
+    whose calls were looked at already: functions of two modules may have one name."""
     found, further = {}, {}
     for module in source:
         for call, inside in _calls(module):
@@ -86,8 +89,9 @@ def _passed_on(source: list[Module], functions: dict[str, int]) -> dict[str, str
                     found[str(given.value)] = f"{module.path.name}:{call.lineno}"
                 elif isinstance(given, ast.Name) and inside is not None and given.id in _parameters(inside):
                     further[inside.name] = _parameters(inside).index(given.id)
-    unknown = {name: index for name, index in further.items() if name not in functions}
-    return found | (_passed_on(source, unknown) if unknown else {})
+    seen |= functions.keys()
+    unknown = {name: index for name, index in further.items() if name not in seen}
+    return found | (_passed_on(source, unknown, seen) if unknown else {})
 
 
 def looked_for(tests: Iterable[Module], classes: set[str], codes: Iterable[str]) -> set[str]:

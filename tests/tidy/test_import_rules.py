@@ -75,7 +75,7 @@ ALLOWED = {
     "tidegate": "app connect dsl errors record serde settings spark stores topics",
     "testing": "app clock connect errors gate log models record runtime "
     "serde spark state topics topology types",
-    "cli": "app clock config connect errors gate load log runtime "
+    "cli": "app clock config connect errors gate load log models runtime "
     "serde server spark state testing text tidegate topics topology types",
 }
 """Every package and every file of the package root, from the lowest layer to the highest. `tidegate` is the

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, doctor, gates, reset, run, serve, state, status, topics
+from tidegate.cli import apps, doctor, gates, models, reset, run, serve, state, status, topics
 from tidegate.cli.demo import command as demo
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import print_error, print_line, shortened
@@ -113,6 +113,7 @@ app = typer.Typer(
 app.add_typer(topics.app, name="topics")
 app.add_typer(state.app, name="state")
 app.add_typer(gates.app, name="gates")
+app.add_typer(models.app, name="models")
 app.add_typer(serve.tokens, name="tokens")
 app.command("pause")(gates.pause)
 app.command("resume")(gates.resume)

@@ -1,0 +1,117 @@
+"""`tidegate models`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.cli.conftest import Run
+from tests.models.app import EVENTS, Closed, Started, StepDone, workflows
+
+from tidegate import App
+from tidegate.cli.typescript import declarations
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.models.patch import apply
+from tidegate.testing import Driver
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    (tmp_path / ".tidegate").mkdir()
+    with (
+        closing(SqliteLog(tmp_path / ".tidegate" / "log.db")) as log,
+        Driver(workflows(), partitions=2, log=log) as made,
+    ):
+        made.send(EVENTS, "w1", Started("Ship"), StepDone("pack", 1.5))
+        made.send(EVENTS, "w/2 ü", Started("Bill"))
+        made.send(EVENTS, "w3", Started("Gone"), Closed())
+        made.run()
+        yield made
+
+
+def test_models_and_ids_are_listed(run: Run, driver: Driver) -> None:
+    [model] = run("models", "ls", "--json").json
+    assert (model["app"], model["model"], model["partitions"]) == ("workflows", "workflows", 2)
+    assert "workflows-workflows-events" in run("models", "ls").out
+    ids = run("models", "ls", "workflows", "--json").json
+    assert {one["id"]: one["sequence"] for one in ids} == {"w1": 2, "w/2 ü": 1}
+    assert len(run("models", "ls", "workflows/workflows", "--limit", "1", "--json").json) == 1
+    assert "w1" in run("models", "ls", "workflows").out
+
+
+def test_a_state_and_what_changed_since_a_version(run: Run, driver: Driver) -> None:
+    held, before = driver.model("workflows").token("w1"), run("models", "get", "workflows", "w1").json
+    assert before == {"title": "Ship", "steps": {"pack": 1.5}}
+    driver.send(EVENTS, "w1", StepDone("send", 2.0), Started("Shipped"))
+    driver.run()
+    frame = run("models", "get", "workflows", "w1", "--since", held).json
+    assert (frame["kind"], frame["from"]) == ("patch", held)
+    assert apply(before, frame["patch"]) == run("models", "get", "workflows", "w1").json
+
+
+def test_changes_are_followed_from_a_version_on(run: Run, driver: Driver) -> None:
+    first = run("models", "tail", "workflows", "w1", "--limit", "1").json
+    assert (first["kind"], first["state"]["title"]) == ("state", "Ship")
+    driver.send(EVENTS, "w1", Started("Shipped"))
+    driver.run()
+    lines = run("models", "tail", "workflows", "w1", "--since", first["token"], "--timeout", "0.1").out
+    [frame] = [msgspec.json.decode(line) for line in lines.splitlines()]
+    assert (frame["kind"], frame["patch"]) == ("patch", {"*": {"title": {"=": "Shipped"}}})
+
+
+def test_the_versions_of_an_id(run: Run, driver: Driver) -> None:
+    events = run("models", "history", "workflows", "w3", "--json").json
+    assert [(one["sequence"], one["kind"]) for one in events] == [(1, "created"), (2, "gone")]
+    assert "gone" in run("models", "history", "workflows", "w3").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "hint"),
+    [
+        (("get", "nothing", "w1"), "no-such-model", "workflows/workflows"),
+        (("get", "workflows", "w9"), "no-such-id", "never existed"),
+        (("get", "workflows", "w3"), "no-such-id", "was removed"),
+        (("get", "workflows", "w1", "--since", "x"), "bad-token", "not a token"),
+    ],
+)
+def test_what_does_not_exist(
+    run: Run, driver: Driver, arguments: tuple[str, ...], code: str, hint: str
+) -> None:
+    failed = run("models", *arguments, code=1)
+    assert code in failed.err
+    assert hint in failed.err
+
+
+def test_a_name_that_two_apps_have(run: Run, driver: Driver) -> None:
+    other = App("other")
+    other.model("workflows", initial=dict)(lambda state, diff: {**state, **diff})
+    with Driver(other, log=driver.log) as d:
+        d.run()
+    assert "other/workflows, workflows/workflows" in run("models", "ls", "workflows", code=1).err
+
+
+def test_types_for_typescript(run: Run, driver: Driver) -> None:
+    assert run("models", "types", "workflows").out == (
+        "export type Workflow = {\n  title?: string;\n  steps?: { [key: string]: number };\n};\n"
+        'export type Started = {\n  type: "started";\n  title: string;\n};\n'
+        'export type StepDone = {\n  type: "step-done";\n  step: string;\n  seconds: number;\n};\n'
+        'export type Closed = {\n  type: "closed";\n};\n'
+        "export type WorkflowsState = Workflow;\n"
+        "export type WorkflowsDiff = Started | StepDone | Closed;\n"
+    )
+
+
+def test_odd_types_for_typescript() -> None:
+    class Odd(msgspec.Struct):
+        plain: dict[str, int | None]
+        tuple_: tuple[int, str] = msgspec.field(name="a-b")
+        lists: list[int | str] = []
+
+    text = declarations({"Odd": msgspec.json.schema(Odd), "Any": {}})
+    assert "plain: { [key: string]: number | null };" in text
+    assert '"a-b": [number, string];' in text
+    assert "lists?: (number | string)[];" in text
+    assert "export type Any = unknown;" in text
