@@ -6,8 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repeated
 
 from tidegate.models.patch import apply
 from tidegate.models.stamps import Stamps, advance, sequences, since
@@ -74,7 +76,8 @@ def one_removed(value: dict[str, Any]) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=400)
+@pytest.mark.soak
+@settings(max_examples=repeated(60, 4_000))
 @given(histories())
 def test_one_patch_leads_from_every_version_to_the_newest(versions: list[Any]) -> None:
     stamps: Stamps = 1
@@ -86,7 +89,8 @@ def test_one_patch_leads_from_every_version_to_the_newest(versions: list[Any]) -
             assert exact(patched) == exact(new), (sequence, at)
 
 
-@settings(max_examples=200)
+@pytest.mark.soak
+@settings(max_examples=repeated(60, 4_000))
 @given(histories(), st.data())
 def test_versions_at_or_above_the_floor_are_known_after_stamps_were_dropped(
     versions: list[Any], data: st.DataObject
