@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.models.app import EVENTS, Closed, Event, Started, StepDone, Workflow, reducer, workflows
+from tests.models.checks import assert_rows_are_the_fold
 
 from tidegate import App, TableTopic, Topic
 from tidegate.errors import ConfigError, SerdeError, TopologyError, UserCodeError
@@ -266,15 +267,6 @@ def test_rows_do_not_depend_on_commits() -> None:
                 d.run()
             rows.append(d.model("workflows").rows())
     assert rows[0] == rows[1] == rows[2]
-
-
-def assert_rows_are_the_fold(model: ModelView) -> None:
-    for id, data in model.rows().items():
-        state: Any = None
-        for event in model.events(id):
-            state = None if event.kind == "gone" else apply(state, event.patch)
-        row = model.row(id)
-        assert row.document() == state, (id, data)
 
 
 @pytest.mark.parametrize("name", ["gates", "streams", "ui", "a/b", ""])
