@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.cli.conftest import Run
 from tests.models.app import EVENTS, Closed, Started, StepDone, workflows
+from tests.models.checks import assert_rows_are_the_fold
 
 from tidegate import App
 from tidegate.cli.typescript import declarations
@@ -91,6 +92,21 @@ def test_a_name_that_two_apps_have(run: Run, driver: Driver) -> None:
     with Driver(other, log=driver.log) as d:
         d.run()
     assert "other/workflows, workflows/workflows" in run("models", "ls", "workflows", code=1).err
+
+
+def test_after_a_reset_the_rows_are_the_fold_of_the_events_again(run: Run, driver: Driver) -> None:
+    """Requests are kept, like sources; events are written again."""
+    driver.model("workflows").create("w4", {"type": "started", "title": "Asked for"})
+    driver.run()
+    before = driver.model("workflows").rows()
+    driver.stop()
+    run("reset", "workflows", "--yes", "--force")
+    driver.run()
+    model = driver.model("workflows")
+    assert model.rows() == before
+    assert [one.sequence for one in model.events("w1")] == [1, 2]
+    assert [one.sequence for one in model.events("w4")] == [1]
+    assert_rows_are_the_fold(model)
 
 
 def test_types_for_typescript(run: Run, driver: Driver) -> None:

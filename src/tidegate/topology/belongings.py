@@ -27,7 +27,7 @@ class Belongings:
 
     app: str
     state: tuple[str, ...]
-    """Changelogs and internal topics: useless without the positions."""
+    """Changelogs, internal topics and the events of models: useless without the positions."""
     named: frozenset[str]
     """Those of them that the user named, for admitted events of a gate: a reset does not delete them."""
     own: frozenset[str]
@@ -84,14 +84,15 @@ def _belongings(
             elif what == "admitted":
                 named.add(topic)
     of_models = list(models)
-    written = by_default.get("audit", set()) | {names.model(app, model, "events") for model in of_models}
+    events = [names.model(app, model, "events") for model in of_models]
     requests = {names.model(app, model, "requests") for model in of_models}
-    found = tuple(dict.fromkeys(state))
+    audits = by_default.get("audit", set())
+    found = tuple(dict.fromkeys([*state, *events]))
     return Belongings(
         app,
         found,
         frozenset(named),
-        frozenset([*found, *written, *(name(app) for name in OF_EACH)]),
+        frozenset([*found, *audits, *(name(app) for name in OF_EACH)]),
         frozenset(requests.union(*(by_default.get(what, ()) for what in COMMANDS))),
-        frozenset(outputs) - written,
+        frozenset(outputs) - audits - set(events),
     )

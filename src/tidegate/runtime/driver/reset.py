@@ -58,7 +58,8 @@ class Holder:
 
 
 def planned_reset(log: Log, belongings: Belongings) -> Reset:
-    """Plan a reset: step 1. Sources, outputs, topics of gates and topics that the user named are kept."""
+    """Plan a reset: step 1. Sources, outputs, topics of gates, requests of models and topics that the user
+    named are kept."""
     control, own = names.control(belongings.app), set(belongings.state) - belongings.named
     own |= {topic_name(belongings.app) for topic_name in (names.positions, names.status, names.dead_letters)}
     shared = {
