@@ -144,7 +144,7 @@ def test_every_other_route_is_refused(app: FastAPI, http: TestClient, token: str
         if needed.scope is None or needed.grant:
             continue
         for method in route.methods or ():
-            answer = http.request(method, route.path.format(**names), headers=held)
+            answer = http.request(method, route.path_format.format(**names), headers=held)
             assert answer.status_code == 403, (method, route.path, answer.text)
             refused += 1
     assert refused >= 20

@@ -16,6 +16,7 @@ from tidegate.errors import ConfigError
 from tidegate.log import names
 from tidegate.log.names import check_name
 from tidegate.models.formats import ModelEvent
+from tidegate.models.reserved import RESERVED
 from tidegate.models.row import ModelRow
 from tidegate.serde import Json, MsgPack
 from tidegate.serde.plain import PLAIN
@@ -25,12 +26,6 @@ from tidegate.topology.node import Node, NodeKind, OnError, mistake
 
 MAX_STATE = 512 << 10
 LARGEST_MAX_STATE = 4 << 20
-RESERVED = (
-    ("apps", "client.js", "docs", "events", "favicon.ico", "gates", "grants", "health", "me", "metrics")
-    + ("openapi.json", "replicas", "status", "stores", "streams", "summary", "tickets", "tokens", "topics")
-    + ("ui", "upgrades")
-)
-"""First parts of the server's own paths: a model is served under its name."""
 _ROOM = 256 << 10
 """For stamps, outcomes and headers, besides twice the state."""
 

@@ -30,6 +30,11 @@ class Token:
         return f"{version}-{_check(id, version)}"
 
 
+def is_token(text: str) -> bool:
+    """Whether it has the form of a token."""
+    return len(text) <= LONGEST and _TOKEN.fullmatch(text) is not None
+
+
 def parse_token(id: str, text: str) -> Token | None:
     """Return the version; None if it is one of another id. Raises ConfigError `bad-token`."""
     found = _TOKEN.fullmatch(text) if len(text) <= LONGEST else None

@@ -14,8 +14,19 @@ from starlette.responses import Response
 from tidegate.errors import TidegateError
 from tidegate.server.errors import RequestError, error_response
 from tidegate.server.guard import Guard, permitted
+from tidegate.server.model_ids import model_path
 from tidegate.server.parameters import no_other_queries
-from tidegate.server.routes import apps, commands, gates, grants, health, stores, topics
+from tidegate.server.routes import (
+    apps,
+    commands,
+    gates,
+    grants,
+    health,
+    model_streams,
+    models,
+    stores,
+    topics,
+)
 from tidegate.server.serving import Serving
 from tidegate.server.settings import ServerSettings
 
@@ -27,6 +38,10 @@ ROUTERS = (
     apps.router,
     health.router,
     grants.router,
+    model_streams.many,
+    # Paths that begin with the name of a model.
+    models.router,
+    model_streams.router,
 )
 
 
@@ -48,7 +63,7 @@ def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
             assert isinstance(route, APIRoute)  # noqa: S101 - created by the routers above
             # One by one: the guard looks for them in the router of the app.
             app.add_api_route(
-                route.path, route.endpoint, methods=list(route.methods or []), tags=[*router.tags]
+                model_path(route.path), route.endpoint, methods=list(route.methods or []), tags=[*router.tags]
             )
     app.add_exception_handler(TidegateError, _tidegate_error)
     app.add_exception_handler(RequestValidationError, _bad_request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -19,17 +20,30 @@ T = TypeVar("T")
 
 async def read_body(request: Request) -> bytes:
     """Read the whole body; raises if it is too large or takes too long."""
+    return await _read(request, LARGEST)
+
+
+def body_of_at_most(largest: int) -> Callable[[Request], Awaitable[bytes]]:
+    """Return `read_body` for larger bodies."""
+
+    async def read(request: Request) -> bytes:
+        return await _read(request, largest)
+
+    return read
+
+
+async def _read(request: Request, largest: int) -> bytes:
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > LARGEST:
-        raise _too_large()
+    if length.isdigit() and int(length) > largest:
+        raise _too_large(largest)
     parts: list[bytes] = []
     size = 0
     try:
         async with asyncio.timeout(SECONDS):
             async for part in request.stream():
                 size += len(part)
-                if size > LARGEST:
-                    raise _too_large()
+                if size > largest:
+                    raise _too_large(largest)
                 parts.append(part)
     except TimeoutError:
         raise RequestError("slow-body", f"the body took more than {SECONDS:g} s", "send it at once") from None
@@ -84,8 +98,8 @@ def _check(value: Any, depth: int) -> None:
                 _check(part, depth + 1)
 
 
-def _too_large() -> RequestError:
-    return RequestError("too-large", f"the body has more than {LARGEST:,} bytes", "send less")
+def _too_large(largest: int) -> RequestError:
+    return RequestError("too-large", f"the body has more than {largest:,} bytes", "send less")
 
 
 def _bad(why: str) -> RequestError:

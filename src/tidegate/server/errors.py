@@ -25,6 +25,7 @@ STATUS = {
     "needs-json": 415,
     "never-started": 404,
     "no-such-gate": 404,
+    "no-such-id": 404,
     "no-such-model": 404,
     "no-such-partition": 404,
     "no-such-path": 404,

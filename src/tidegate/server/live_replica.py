@@ -1,9 +1,10 @@
 """A replica of a topic that a thread keeps up to date.
 
 1 describe the topic: if it was deleted and created again, start with an empty replica; 2 read from the
-replica's positions; 3 apply what was read, rows and positions in one transaction; 4 wake waiting calls. After
-an error the replica keeps what it has, unless the error means that the topic is another one or the replica is
-corrupt. A snapshot has at least every record that was committed before step 2 last started.
+replica's positions; 3 apply what was read, rows and positions in one transaction; 4 wake waiting calls and
+report the changed keys to the watcher. After an error the replica keeps what it has, unless the error means
+that the topic is another one or the replica is corrupt. A snapshot has at least every record that was
+committed before step 2 last started.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -31,6 +33,20 @@ REBUILD_CODES = {"no-such-topic", "offset-out-of-range", "topic-recreated", "cor
 
 ToRows = Callable[[pa.RecordBatch], list[RawRow]]
 """Converts records to rows, whose keys end with the replica's suffix."""
+
+
+class Watcher(Protocol):
+    """Learns which rows changed. `changed` is called by the thread of the replica, once the rows can be read,
+    and must not block."""
+
+    @property
+    def keys(self) -> Container[bytes]:
+        """Only changes of these are reported; the thread of the replica looks into it at any time."""
+        ...
+
+    def changed(self, keys: list[bytes] | None) -> None:
+        """These rows changed; None: any may have, because the replica has become readable."""
+        ...
 
 
 class LiveReplica(Follower):
@@ -57,7 +73,32 @@ class LiveReplica(Follower):
         """The ends of the topic when reading last started. Until they are reached, there is no snapshot."""
         self._version = 0
         """Counts the changes of the rows."""
+        self._watcher: Watcher | None = None
+        self._is_readable = False
         self._thread.start()
+
+    def watch(self, watcher: Watcher) -> None:
+        """Report changes to this watcher from now on, in place of an earlier one."""
+        self._watcher = watcher
+
+    def read(self, partition: int, key: bytes) -> tuple[bytes | None, int] | None:
+        """Return a row and the position of its partition, without waiting; None while nothing can be read."""
+        with self._changed:
+            replica = self._replica
+            if replica is None or not self._has_reached({}):
+                return None
+            self._open_snapshots += 1
+        try:
+            return replica.read(partition, key)
+        finally:
+            with self._changed:
+                self._open_snapshots -= 1
+                self._changed.notify_all()
+
+    def position(self, partition: int) -> int | None:
+        """The position of a partition; None while nothing can be read."""
+        with self._changed:
+            return self._positions.get(partition) if self._has_reached({}) else None
 
     @contextmanager
     def snapshot(self, at_least: Mapping[int, int], seconds: float) -> Iterator[ReplicaSnapshot]:
@@ -142,6 +183,7 @@ class LiveReplica(Follower):
         with self._changed:
             self._first_ends = {partition.partition: int(end) for partition, end in ends.items()}
             self._changed.notify_all()
+        self._report(())
         starts = {TopicPartition(self.topic, number): Offset(at) for number, at in self._positions.items()}
         with closing(self._log.reader(starts)) as reader:
             while not self._ended.is_set():
@@ -172,11 +214,29 @@ class LiveReplica(Follower):
             self._positions.update({number: position for number, (_, position) in rows.items()})
             self._version += 1
             self._changed.notify_all()
+        self._report(rows.values())
+
+    def _report(self, applied: Iterable[tuple[list[RawRow], int]]) -> None:
+        """Step 4. When the replica becomes readable, each row counts as changed."""
+        was_readable = self._is_readable
+        with self._changed:
+            self._is_readable = self._has_reached({})
+        watcher = self._watcher
+        if watcher is None or not self._is_readable:
+            return
+        if not was_readable:
+            watcher.changed(None)
+            return
+        watched = watcher.keys
+        changed = [key for rows, _ in applied for key, _ in rows if key in watched]
+        if changed:
+            watcher.changed(changed)
 
     def _grow(self) -> None:
         """Enlarge the map of the replica: no snapshot may be open, and none is opened meanwhile."""
         with self._changed:
             self._growing = True
+            self._is_readable = False
             try:
                 while self._open_snapshots:
                     self._changed.wait()
@@ -190,6 +250,7 @@ class LiveReplica(Follower):
         """Delete the replica once no snapshot of it is open."""
         with self._changed:
             deleted, self._replica, self._first_ends, self._uid = self._replica, None, None, ""
+            self._is_readable = False
             while self._open_snapshots:
                 self._changed.wait()
         if deleted is not None:

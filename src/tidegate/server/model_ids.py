@@ -1,14 +1,31 @@
-"""Ids of models, as they come in paths and bodies."""
+"""Names and ids of models, as they come in paths and bodies."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 from urllib.parse import unquote, unquote_to_bytes
 
 from fastapi import Depends, Path
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from tidegate.models.formats import LONGEST_ID
+from tidegate.models.reserved import RESERVED
 from tidegate.server.errors import RequestError
+
+
+class _NotReserved(StringConvertor):
+    """Matches no first part of the server's own paths: those respond as if there were no models."""
+
+    regex = rf"(?!(?:{'|'.join(map(re.escape, sorted(RESERVED)))})(?:/|$))[^/]+"
+
+
+register_url_convertor("model", _NotReserved())
+
+
+def model_path(path: str) -> str:
+    """The path of a route, so that `{model}` does not match the server's own paths."""
+    return path.replace("{model}", "{model:model}")
 
 
 def checked_id(id: str) -> str:

@@ -19,6 +19,7 @@ from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.reopening import ReopeningLog
 from tidegate.server.app import make_app
+from tidegate.server.connection import Connection
 from tidegate.server.guard import LARGEST_HEAD
 from tidegate.server.replicas import Replicas
 from tidegate.server.serving import Serving
@@ -28,6 +29,7 @@ from tidegate.server.tokens import Tokens
 
 THREADS = 100
 CONNECTIONS = 2_000
+"""Besides those of model streams."""
 SHUTDOWN_SECONDS = 3
 REFUSED_BY_NAME = 64 << 10
 """A request head that exceeds the limit by up to this many bytes is refused as `head-too-large`; a larger one
@@ -84,7 +86,8 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
     with closing(listening), closing(ReopeningLog(lambda: open_log(location, create=False))) as log:
         replicas = Replicas(log, (config.folder / config.state_dir).parent)
         streams = Streams(settings.streams, settings.streams_per_client)
-        with closing(Serving(log, SystemClock(), replicas, streams, tokens)) as serving:
+        serving = Serving(log, SystemClock(), replicas, streams, tokens, model_streams=settings.model_streams)
+        with closing(serving):
             options = uvicorn.Config(
                 make_app(serving, settings),
                 access_log=False,
@@ -93,11 +96,11 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
                 server_header=False,
                 proxy_headers=False,
                 h11_max_incomplete_event_size=LARGEST_HEAD + REFUSED_BY_NAME,
-                limit_concurrency=CONNECTIONS,
+                limit_concurrency=CONNECTIONS + settings.model_streams,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
                 ssl_certfile=_path(config, settings.certificate),
                 ssl_keyfile=_path(config, settings.private_key),
-                http="h11",
+                http=Connection,
                 ws="none",
             )
             url = url_of(listening, settings)

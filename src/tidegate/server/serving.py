@@ -19,7 +19,9 @@ from tidegate.runtime.topics.manifests import Manifests
 from tidegate.server.app_follower import AppFollowers
 from tidegate.server.app_report import AppReports
 from tidegate.server.grants import Grants
+from tidegate.server.guard import Caller
 from tidegate.server.idempotency import IdempotentCalls
+from tidegate.server.model_hub import Hub
 from tidegate.server.replicas import HISTORY, Replicas, ReplicaSnapshots
 from tidegate.server.streams import Streams
 from tidegate.server.tickets import Tickets
@@ -103,6 +105,9 @@ class Serving:
     tokens: Tokens | None = None
     tickets: Tickets = field(default_factory=Tickets)
     idempotent_calls: IdempotentCalls = field(default_factory=IdempotentCalls)
+    model_streams: int = 5_000
+    """The limit of open model streams."""
+    hub: Hub = field(init=False)
     grants: Grants | None = field(init=False)
     """None without tokens: then everybody may read everything."""
     apps: Apps = field(init=False)
@@ -111,6 +116,7 @@ class Serving:
 
     def __post_init__(self) -> None:
         self.grants = None if self.tokens is None else Grants(self.tokens, self.clock)
+        self.hub = Hub(self.log, self.replicas, self.clock.now, self.model_streams)
         self.apps = Apps(self.log)
         self.followers = AppFollowers(self.log, self.clock)
         self.reports = AppReports(self.log, self.followers)
@@ -134,14 +140,20 @@ class Serving:
         with self.replicas.snapshots(topics, at_least, WAIT_SECONDS) as snapshots:
             yield GateQuery(self.log, manifest, name, self.clock, snapshots), snapshots
 
+    def allows(self, caller: Caller) -> bool:
+        """Whether the token of a caller still exists: what outlives a request checks it again."""
+        return self.tokens is None or self.tokens.of_hash(caller.token) is not None
+
     def end(self) -> None:
         """End the streams and wake waiting calls, which respond with `server-ends`."""
         self.streams.ending.set()
+        self.hub.end()
         self.replicas.end()
         self.followers.end()
 
     def close(self) -> None:
         self.streams.close()
+        self.hub.close()
         self.replicas.close()
         self.followers.close()
 

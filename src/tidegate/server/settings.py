@@ -29,6 +29,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     private_key: Text | None = None
     streams: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
     streams_per_client: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 16
+    model_streams: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 5_000
 
     @property
     def on_loopback(self) -> bool:

@@ -23,6 +23,7 @@ from tidegate.state.protocol import RawRow
 FIRST_MAP_BYTES = 4 << 30
 """Address space only: the file takes what is in it. But a process has no more than 2**47 addresses."""
 READERS = 512
+DAMAGED = "start the server again: it rebuilds its copy from the topic at each start"
 _POSITIONS = b":positions"
 _NUMBER = struct.Struct(">I")
 _OFFSET = struct.Struct(">Q")
@@ -59,7 +60,7 @@ class ReplicaSnapshot:
 
     def damaged(self) -> str:
         """Return the hint for the error; there is nothing to mark, since each start rebuilds the replica."""
-        return "start the server again: it rebuilds its copy from the topic at each start"
+        return DAMAGED
 
 
 class Replica:
@@ -92,7 +93,7 @@ class Replica:
     def apply(self, changes: Mapping[int, tuple[Iterable[RawRow], int]]) -> None:
         """Apply rows of some partitions, each with the offset after them, atomically."""
         with translated_errors(self.folder), self._env.begin(write=True) as txn:
-            writing = _Writing(self, txn)
+            writing = _Transaction(self, txn)
             for number, (rows, after) in changes.items():
                 LmdbStore(writing, str(number), self.suffix).apply(rows)
                 txn.put(_NUMBER.pack(number), _OFFSET.pack(after), db=self._positions)
@@ -114,6 +115,12 @@ class Replica:
         finally:
             txn.abort()
 
+    def read(self, partition: int, key: bytes) -> tuple[bytes | None, int]:
+        """Return a row, and the position of its partition: cheaper than a snapshot of all partitions."""
+        with translated_errors(self.folder), self._env.begin() as txn:
+            found = LmdbStore(_Transaction(self, txn), str(partition), self.suffix).get(key)
+            return found, _OFFSET.unpack(txn.get(_NUMBER.pack(partition), db=self._positions))[0]
+
     def grow(self) -> None:
         """Double the map. Only while no snapshot is open and nothing is being applied."""
         with translated_errors(self.folder):
@@ -124,8 +131,8 @@ class Replica:
         self._env.close()
 
 
-class _Writing:
-    """The write transaction, in the form that a store needs."""
+class _Transaction:
+    """A transaction, in the form that a store needs."""
 
     def __init__(self, replica: Replica, txn: Any) -> None:
         self.folder = replica.folder
@@ -137,8 +144,8 @@ class _Writing:
         return self._replica.databases[int(name)]
 
     def touched(self, size: int) -> None:
-        """Do nothing: the transaction is committed at once."""
+        """Do nothing: a write transaction is committed at once."""
 
     def damaged(self) -> str:
-        """Return no hint: nothing is read here."""
-        return ""
+        """Return the hint for the error; there is nothing to mark, since each start rebuilds the replica."""
+        return DAMAGED

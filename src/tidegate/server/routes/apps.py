@@ -61,10 +61,12 @@ def show_metrics(server: Server) -> Response:
             missing.samples.append(({"app": name, "code": error.code}, 1))
     streams = Family("tidegate_server_streams", "gauge", "Streams that are open.")
     streams.samples.append(({}, server.streams.count))
+    models = Family("tidegate_server_model_streams", "gauge", "Model streams that are open.")
+    models.samples.append(({}, server.hub.count))
     troubles = Family("tidegate_server_replica_troubles", "gauge", "Replicas that make no progress.")
     troubles.samples.append(({}, len(server.replicas.troubles())))
     found = families(states, server.clock.now())
-    return Response(as_text([*found, missing, streams, troubles]), media_type=MEDIA_TYPE)
+    return Response(as_text([*found, missing, streams, models, troubles]), media_type=MEDIA_TYPE)
 
 
 def _tasks(app: AppState) -> dict[str, object]:
