@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, overload
 
 from tidegate.clock import Clock, SystemClock
+from tidegate.connect.model_requests import ModelRequester
 from tidegate.connect.typed_records import TimeLike, as_millis, decoded, encoded
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic
@@ -207,6 +208,14 @@ class Connection:
                     "declare the key class with frozen=True",
                 ) from None
         return rows
+
+    def model(self, app: str, name: str) -> ModelRequester:
+        """Return the writer of requests to a model of an app: create, append to and delete ids.
+
+        Raises LogError `no-such-topic` if the app never ran on this log.
+        """
+        self._check_open()
+        return ModelRequester.of(self._log, app, name, self._clock)
 
     def close(self) -> None:
         """Close the log, unless it was passed in open. Idempotent."""

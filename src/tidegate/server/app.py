@@ -22,6 +22,7 @@ from tidegate.server.routes import (
     gates,
     grants,
     health,
+    model_requests,
     model_streams,
     models,
     stores,
@@ -42,6 +43,7 @@ ROUTERS = (
     # Paths that begin with the name of a model.
     models.router,
     model_streams.router,
+    model_requests.router,
 )
 
 

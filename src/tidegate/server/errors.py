@@ -14,12 +14,15 @@ from tidegate.errors import ConfigError, LogError, StateError, TidegateError
 log = logging.getLogger("tidegate.server")
 
 STATUS = {
+    "bad-diff": 422,
     "bad-host": 421,
+    "bad-state": 422,
     "closed-route": 403,
     "commit-unknown": 503,
     "cross-site": 403,
     "grant-ended": 401,
     "head-too-large": 431,
+    "id-exists": 409,
     "idempotency-mismatch": 422,
     "method-not-allowed": 405,
     "needs-json": 415,
@@ -33,8 +36,12 @@ STATUS = {
     "no-such-topic": 404,
     "no-token": 401,
     "not-allowed": 403,
+    "not-appendable": 405,
     "not-granted": 403,
+    "other-version": 409,
+    "reducer-failed": 422,
     "slow-body": 408,
+    "state-too-large": 413,
     "too-large": 413,
     "too-many-streams": 429,
 }
@@ -57,16 +64,17 @@ def _about_input(error: TidegateError) -> bool:
     return not isinstance(error, LogError | StateError)
 
 
-def error_response(error: TidegateError) -> Response:
-    """The response to an error. A failure of the server is logged with the same id."""
-    status, number = status_of(error), uuid.uuid4().hex
+def error_response(error: TidegateError, status: int | None = None, **more: Any) -> Response:
+    """The response to an error, with more fields beside it. A failure of the server is logged with the same
+    id."""
+    status, number = status or status_of(error), uuid.uuid4().hex
     if status >= 500:
         log.error("error %s: %s", number, error)
     headers = {"Retry-After": "1"} if status in (429, 503) else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(
-        msgspec.json.encode({"error": {**error.as_dict(), "id": number}}) + b"\n",
+        msgspec.json.encode({"error": {**error.as_dict(), "id": number}, **more}) + b"\n",
         status,
         {**headers, "Cache-Control": "no-store"},
         "application/json",

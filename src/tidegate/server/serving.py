@@ -22,6 +22,7 @@ from tidegate.server.grants import Grants
 from tidegate.server.guard import Caller
 from tidegate.server.idempotency import IdempotentCalls
 from tidegate.server.model_hub import Hub
+from tidegate.server.model_outcomes import ModelOutcomes
 from tidegate.server.replicas import HISTORY, Replicas, ReplicaSnapshots
 from tidegate.server.streams import Streams
 from tidegate.server.tickets import Tickets
@@ -110,6 +111,7 @@ class Serving:
     hub: Hub = field(init=False)
     grants: Grants | None = field(init=False)
     """None without tokens: then everybody may read everything."""
+    outcomes: ModelOutcomes = field(init=False)
     apps: Apps = field(init=False)
     followers: AppFollowers = field(init=False)
     reports: AppReports = field(init=False)
@@ -117,6 +119,7 @@ class Serving:
     def __post_init__(self) -> None:
         self.grants = None if self.tokens is None else Grants(self.tokens, self.clock)
         self.hub = Hub(self.log, self.replicas, self.clock.now, self.model_streams)
+        self.outcomes = ModelOutcomes(self.replicas)
         self.apps = Apps(self.log)
         self.followers = AppFollowers(self.log, self.clock)
         self.reports = AppReports(self.log, self.followers)
@@ -148,13 +151,16 @@ class Serving:
         """End the streams and wake waiting calls, which respond with `server-ends`."""
         self.streams.ending.set()
         self.hub.end()
+        self.outcomes.end()
         self.replicas.end()
         self.followers.end()
 
     def close(self) -> None:
         self.streams.close()
         self.hub.close()
+        self.outcomes.end()
         self.replicas.close()
+        self.outcomes.close()
         self.followers.close()
 
 
