@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.cli.conftest import Run
-from tests.models.app import EVENTS, Closed, Started, StepDone, workflows
+from tests.gate.working import Working
+from tests.models.app import EVENTS, Closed, Started, StepDone, Workflow, reducer, workflows
 from tests.models.checks import assert_rows_are_the_fold
 
 from tidegate import App
@@ -67,6 +68,56 @@ def test_the_versions_of_an_id(run: Run, driver: Driver) -> None:
     events = run("models", "history", "workflows", "w3", "--json").json
     assert [(one["sequence"], one["kind"]) for one in events] == [(1, "created"), (2, "gone")]
     assert "gone" in run("models", "history", "workflows", "w3").out
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Iterator[Working]:
+    """The app at work in a thread: it decides on requests."""
+    (tmp_path / ".tidegate").mkdir()
+    with (
+        closing(SqliteLog(tmp_path / ".tidegate" / "log.db")) as log,
+        closing(Working(log, tmp_path, workflows)) as made,
+    ):
+        yield made
+
+
+def test_an_id_is_created_changed_and_removed(run: Run, working: Working) -> None:
+    created = run("models", "create", "workflows", "w1", '{"type":"started","title":"Ship"}', "--json").json
+    assert created["outcome"] == "created"
+    step = '{"type":"step-done","step":"pack","seconds":1}'
+    appended = run(
+        "models", "append", "workflows", "w1", step, "--expect", created["token"], "--request", "r1"
+    )
+    assert appended.out.startswith("appended w1 at workflows/workflows: 1-2-")
+    again = run("models", "append", "workflows", "w1", step, "--expect", created["token"], "--request", "r1")
+    assert again.out == appended.out, "it had no second effect"
+    assert run("models", "get", "workflows", "w1").json == {"title": "Ship", "steps": {"pack": 1.0}}
+    for arguments, code in {
+        ("append", "w1", '{"type":"closed"}', "--expect", created["token"]): "other-version",
+        ("append", "w1", '{"type":"unknown"}'): "bad-diff",
+        ("append", "w1", "{"): "bad-diff",
+        ("append", "w9", '{"type":"closed"}'): "no-such-id",
+        ("create", "w1"): "id-exists",
+        ("append", "w1", '{"type":"closed"}', "--request", "r1"): "idempotency-mismatch",
+    }.items():
+        assert f"[{code}]" in run("models", arguments[0], "workflows", *arguments[1:], code=1).err
+    assert run("models", "delete", "workflows", "w1").out.startswith("deleted w1")
+
+
+def test_a_request_that_nobody_decides_on_is_reported(run: Run, driver: Driver) -> None:
+    driver.stop()
+    failed = run("models", "delete", "workflows", "w1", "--wait", "0.2", code=1)
+    assert "[not-decided]" in failed.err
+    driver.run()
+    assert driver.model("workflows").state("w1") is None
+
+
+def test_a_model_of_a_derived_stream_takes_no_requests(run: Run, driver: Driver) -> None:
+    app = App("derived")
+    app.model("titles", source=app.stream(EVENTS).filter(bool), initial=Workflow)(reducer)
+    with Driver(app, log=driver.log) as d:
+        d.run()
+    assert "[not-appendable]" in run("models", "delete", "titles", "w1", code=1).err
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any
 
@@ -12,7 +10,7 @@ import typer
 
 from tidegate.cli.durations import TEN_YEARS, seconds
 from tidegate.cli.held_events import HeldView
-from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened
+from tidegate.cli.options import AsJson, KeyType, LogUrl, ValueType, opened, user_name
 from tidegate.cli.output import print_json, print_line, print_note, print_table
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError
@@ -56,7 +54,7 @@ def pause(
     end = None if lasts is None else SystemClock().now() + round(lasts * 1000)
 
     def write(found: GateQuery, key_bytes: bytes) -> Commanded:
-        details: dict[str, Any] = {"actor": actor or _user_name(), "reason": reason, "expires_at": end}
+        details: dict[str, Any] = {"actor": actor or user_name(), "reason": reason, "expires_at": end}
         commander = found.commander
         return (
             commander.pause_all(**details)
@@ -82,7 +80,7 @@ def resume(
     """Release the held events of a key in order, then let new ones pass."""
 
     def write(found: GateQuery, key_bytes: bytes) -> Commanded:
-        details = {"actor": actor or _user_name(), "reason": reason}
+        details = {"actor": actor or user_name(), "reason": reason}
         commander = found.commander
         return (
             commander.resume_all(**details)
@@ -299,9 +297,3 @@ def _key_row(one: KeyState) -> tuple[str, ...]:
         "" if status is None else printable(status.actor),
         "" if status is None else printable(status.reason),
     )
-
-
-def _user_name() -> str:
-    with suppress(OSError, KeyError):
-        return getpass.getuser()
-    return "cli"

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import msgspec
 
-from tidegate.errors import ConfigError
+from tidegate.clock import SystemClock
+from tidegate.connect.model_requests import ModelRequester
+from tidegate.errors import ConfigError, LogError, StateError
 from tidegate.gate.rows import FoldedRows
 from tidegate.log.merged import follow
 from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.models.answer import Frame, answer
-from tidegate.models.formats import ModelEvent
-from tidegate.models.row import NEVER, ModelRow, decode_row
+from tidegate.models.formats import ModelEvent, ModelRequest
+from tidegate.models.row import NEVER, ModelRow, Outcome, decode_row
 from tidegate.runtime.topics.manifests import manifests
 from tidegate.topology.manifest import ModelEntry
 from tidegate.types import Offset, TopicPartition
 
+DONE = ("created", "appended", "deleted", "unchanged")
+"""The outcomes of requests that the model accepted."""
 _event = msgspec.json.Decoder(ModelEvent)
 
 
@@ -60,6 +65,34 @@ class ModelOnLog:
                         found = changed
                         yield found
 
+    def request(self, id: str, request: ModelRequest, seconds: float) -> Outcome:
+        """Write a request and wait for its outcome. Raises LogError `not-decided` if there is none in time,
+        and StateError with the code of the outcome if the model refused it."""
+        home, key, entry = self.home(id), id.encode(), self.entry
+        if not entry.appendable:
+            message = f"the diffs of {self.name!r} are derived from another stream"
+            raise ConfigError("not-appendable", message, "write to the source of that stream")
+        known = self.row(id).outcome(request.request)
+        end = self._log.ends([home])[home]
+        ModelRequester(self._log, entry.requests, entry.partitions, SystemClock()).write(id, request)
+        if known is not None:
+            return _done(known, request)
+        deadline = time.monotonic() + seconds
+        with closing(follow(self._log, {home: Offset(end)}, seconds)) as records:
+            for located in records:
+                if located is not None and located[1].key == key:
+                    outcome = decode_row(located[1].value).outcome(request.request)
+                    if outcome is not None:
+                        return _done(outcome, request)
+                if time.monotonic() > deadline:
+                    break
+        raise LogError(
+            "not-decided",
+            f"the model did not decide within {seconds:g} s; the request is written, and will be decided",
+            f"check that the app runs: tidegate status {self.app}",
+            retryable=True,
+        )
+
     def history(self, id: str) -> Iterator[ModelEvent]:
         """Yield the versions of an id that the events topic still has, oldest first."""
         for value in self._rows.history(self.entry.events, id.encode()):
@@ -68,6 +101,16 @@ class ModelOnLog:
     def home(self, id: str) -> TopicPartition:
         """The partition of the changelog that has an id."""
         return TopicPartition(self.entry.changelog, partition_for(id.encode(), self.entry.partitions))
+
+
+def _done(outcome: Outcome, request: ModelRequest) -> Outcome:
+    """Return the outcome of a request that was not refused."""
+    if outcome.body != request.body:
+        message = f"the request {request.request!r} was sent before with another content"
+        raise ConfigError("idempotency-mismatch", message, "use another id for it")
+    if outcome.code not in DONE:
+        raise StateError(outcome.code, outcome.message, f"the version is {outcome.token}")
+    return outcome
 
 
 def models_on(log: Log) -> list[ModelOnLog]:

@@ -10,15 +10,26 @@ import typer
 
 from tidegate.cli.durations import seconds
 from tidegate.cli.model_log import existing, find_model, models_on
-from tidegate.cli.options import MOST, AsJson, LogUrl, opened
+from tidegate.cli.options import MOST, AsJson, LogUrl, opened, user_name
 from tidegate.cli.output import print_json, print_line, print_note, print_table
 from tidegate.cli.typescript import declarations, type_name
+from tidegate.connect.model_requests import request_of
+from tidegate.models.formats import RequestKind
 from tidegate.text.render import printable, when
 
 app = typer.Typer(help="Models of the apps on the log.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="MODEL", help="The model, or APP/MODEL.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id.")]
+Expect = Annotated[
+    str | None, typer.Option("--expect", metavar="TOKEN", help="Only if this is the newest version.")
+]
+RequestId = Annotated[
+    str | None,
+    typer.Option("--request", metavar="ID", help="Sent again, it has no second effect."),
+]
+Wait = Annotated[float, seconds("--wait", "How long to wait for the outcome.")]
+WAIT_SECONDS = 30.0
 Since = Annotated[
     str | None, typer.Option("--since", metavar="TOKEN", help="What changed since this version.")
 ]
@@ -84,6 +95,74 @@ def tail(
         frames = find_model(opened_log, model).frames(id, since, timeout)
         for frame in islice(frames, limit):
             print_json(frame)
+
+
+@app.command()
+def create(
+    model: Name,
+    id: Id,
+    diff: Annotated[str | None, typer.Argument(metavar="DIFF", help="The first diff, as JSON.")] = None,
+    request: RequestId = None,
+    wait: Wait = WAIT_SECONDS,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an id, and wait until the model has decided on it."""
+    _request("create", model, id, diff, None, request, wait, log, as_json=as_json)
+
+
+@app.command()
+def append(
+    model: Name,
+    id: Id,
+    diff: Annotated[str, typer.Argument(metavar="DIFF", help="The diff, as JSON.")],
+    expect: Expect = None,
+    request: RequestId = None,
+    wait: Wait = WAIT_SECONDS,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Apply a diff to an id, and wait until the model has decided on it."""
+    _request("append", model, id, diff, expect, request, wait, log, as_json=as_json)
+
+
+@app.command()
+def delete(
+    model: Name,
+    id: Id,
+    expect: Expect = None,
+    request: RequestId = None,
+    wait: Wait = WAIT_SECONDS,
+    log: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove an id, and wait until the model has decided on it."""
+    _request("delete", model, id, None, expect, request, wait, log, as_json=as_json)
+
+
+def _request(
+    kind: RequestKind,
+    model: str,
+    id: str,
+    diff: str | None,
+    expect: str | None,
+    request: str | None,
+    wait: float,
+    log: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    raw = None if diff is None else msgspec.Raw(diff.encode())
+    made = request_of(kind, raw, expect=expect, request=request, actor=user_name())
+    with opened(log) as (opened_log, _):
+        found = find_model(opened_log, model)
+        outcome = found.request(id, made, wait)
+    if as_json:
+        print_json({"id": id, "outcome": outcome.code, "token": outcome.token, "request": outcome.request})
+    else:
+        print_line(
+            f"{outcome.code} ", (printable(id), "bold"), f" at {found.app}/{found.name}: {outcome.token}"
+        )
 
 
 @app.command()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -42,6 +43,13 @@ InternalHeaders = Annotated[
     bool,
     typer.Option("--internal-headers", help="Show the headers that tidegate adds, too.", show_default=False),
 ]
+
+
+def user_name() -> str:
+    """Who runs the command, for audit records."""
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return "cli"
 
 
 @contextmanager

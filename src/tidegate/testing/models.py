@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import msgspec
 
 from tidegate.clock import Clock
+from tidegate.connect.model_requests import ModelRequester
 from tidegate.errors import ConfigError
 from tidegate.log.partitioner import partition_for
 from tidegate.log.protocol import Log
 from tidegate.log.reads import fold
 from tidegate.log.records import Row, to_batch
 from tidegate.models.answer import Frame, answer
-from tidegate.models.formats import NO_DIFF, ModelEvent, ModelRequest, RequestKind, encode_json
+from tidegate.models.formats import ModelEvent
 from tidegate.models.row import ModelRow, Outcome, decode_row
 from tidegate.runtime.driver.run import Run
 from tidegate.testing.views import all_records
@@ -38,7 +38,7 @@ class ModelView:
         nodes = run.context.topology.nodes.values()
         [node] = [node for node in nodes if node.kind is NodeKind.MODEL and node.name == name]
         self._state = msgspec.json.Decoder(node.options["state_type"]).decode
-        self._numbers = itertools.count(1)
+        self._requester = ModelRequester(log, self._entry.requests, self._entry.partitions, clock)
 
     def state(self, id: str) -> Any:
         """The state of an id, as the model's type; None if it does not exist."""
@@ -74,13 +74,13 @@ class ModelView:
 
     def create(self, id: str, diff: Any = None, *, request: str | None = None) -> str:
         """Request that an id is created, as over HTTP; the next run decides. Returns the request's id."""
-        return self._send(id, "create", diff, None, request)
+        return self._requester.create(id, diff, request=request)
 
     def append(self, id: str, diff: Any, *, expect: str | None = None, request: str | None = None) -> str:
-        return self._send(id, "append", diff, expect, request)
+        return self._requester.append(id, diff, expect=expect, request=request)
 
     def delete(self, id: str, *, expect: str | None = None, request: str | None = None) -> str:
-        return self._send(id, "delete", None, expect, request)
+        return self._requester.delete(id, expect=expect, request=request)
 
     def outcome(self, id: str, request: str) -> Outcome | None:
         """What became of a request."""
@@ -91,9 +91,3 @@ class ModelView:
         key = id.encode()
         partition = TopicPartition(self._entry.requests, partition_for(key, self._entry.partitions))
         self._log.append(partition, to_batch([Row(key, value, self._clock.now())]))
-
-    def _send(self, id: str, kind: RequestKind, diff: Any, expect: str | None, request: str | None) -> str:
-        made = f"request-{next(self._numbers)}" if request is None else request
-        raw = NO_DIFF if diff is None else msgspec.Raw(encode_json(diff))
-        self.write(id, encode_json(ModelRequest(kind, made, diff=raw, expect=expect)))
-        return made
