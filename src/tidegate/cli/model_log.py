@@ -139,5 +139,5 @@ def existing(model: ModelOnLog, id: str) -> ModelRow:
     row = model.row(id)
     if row.gone:
         how = "never existed" if row.life == NEVER.life else "was removed"
-        raise ConfigError("no-such-id", f"{model.name} {id!r} {how}", f"tidegate models ls {model.name}")
+        raise StateError("no-such-id", f"{model.name} {id!r} {how}", f"tidegate models ls {model.name}")
     return row
