@@ -9,6 +9,7 @@
     ├── StateError              a store that cannot be opened, read or written
     ├── LogError                the log refused or failed
     │   └── FencedError         a newer holder of the same writer id exists
+    ├── ClientError             a server refused a client, or cannot be followed; status
     └── UpgradeError            an upgrade that cannot continue
 
 One code names one failure everywhere: in the exception, in `--json`, over HTTP and as the anchor in
@@ -125,6 +126,26 @@ class FencedError(LogError):
 
 def _epoch(number: int | None) -> str:
     return "" if number is None else f" (epoch {number})"
+
+
+class ClientError(TidegateError):
+    """A server refused the request of a client, or its stream cannot be followed."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str = "",
+        *,
+        retryable: bool = False,
+        status: int = 0,
+        token: str | None = None,
+    ) -> None:
+        super().__init__(code, message, hint, retryable=retryable)
+        self.status = status
+        """Of HTTP; 0 if there is no response."""
+        self.token = token
+        """The current token, where the server has sent it: with `other-version`."""
 
 
 class UpgradeError(TidegateError):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from scripts import make_model_vectors
-from tests.models import node
+from tests.client import node
 
 from tidegate.models.canonical import canonical, digest
 from tidegate.models.patch import apply

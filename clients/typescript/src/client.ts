@@ -160,7 +160,7 @@ export class ModelClient<State = any, Diff = any> {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof ClientError && error.code === "bad-token") this.forget();
-        else if (!retryable(error)) throw error;
+        else if (!retryable(error) && !this.renewable(error)) throw error;
       }
       this.failures += 1;
       await sleep(backOff(this.failures, this.options.longestWait ?? LONGEST_WAIT), signal);
@@ -186,6 +186,12 @@ export class ModelClient<State = any, Diff = any> {
     } catch (error) {
       this.storeError = error;
     }
+  }
+
+  /** Whether the next request has another grant. */
+  private renewable(error: unknown): boolean {
+    const ended = error instanceof ClientError && error.code === "grant-ended";
+    return ended && typeof this.options.grant === "function";
   }
 
   private forget(): void {
@@ -246,6 +252,7 @@ export class ModelClient<State = any, Diff = any> {
         const signal = AbortSignal.timeout(this.options.silence ?? SILENCE);
         const options: RequestInit = body === undefined ? {} : { body: JSON.stringify(body) };
         const response = await accepted(await this.fetch(url, { ...options, method, headers, signal }));
+        if (response.status === 202) throw undecided();
         const found = (await response.json()) as Json;
         if (isObject(found)) return found as unknown as Written;
         throw new Unusable("the response is no JSON object");
@@ -282,6 +289,11 @@ function called<Arguments extends unknown[]>(listener: (...given: Arguments) => 
 /** As a part of a path. A name of dots alone would be taken for a folder. */
 function encode(name: string): string {
   return encodeURIComponent(name).replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
+}
+
+function undecided(): ClientError {
+  const message = "the request is in the log, and the app has not decided on it in time";
+  return new ClientError("not-decided", message, "check that the app is running", 202);
 }
 
 function key(): string {

@@ -79,6 +79,7 @@ export class Held {
     } catch {
       throw new Unusable("a line that is no JSON");
     }
+    if (isObject(frame) && isObject(frame["error"])) throw ended(frame["error"]);
     if (!isObject(frame) || frame["id"] !== this.id || typeof frame["token"] !== "string") {
       throw new Unusable("a frame of something else");
     }
@@ -107,4 +108,11 @@ export class Held {
 function replaced(frame: { [key: string]: Json }): Json {
   if (!has(frame, "state")) throw new TypeError("there is no state");
   return frame["state"] as Json;
+}
+
+/** The last line of a stream that failed. */
+function ended(error: { [key: string]: Json }): Error {
+  const message = String(error["message"]);
+  if (error["retryable"] === true) return new Unusable(message);
+  return new ClientError(String(error["code"]), message, String(error["hint"] ?? ""));
 }

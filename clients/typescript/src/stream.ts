@@ -40,14 +40,15 @@ async function refusal(response: Response): Promise<ClientError> {
   } catch {
     // A proxy's page, or nothing.
   }
-  const error = isObject(found) && isObject(found["error"]) ? found["error"] : {};
+  const body = isObject(found) ? found : {};
+  const error = isObject(body["error"]) ? body["error"] : {};
   const text = (name: string): string => (typeof error[name] === "string" ? error[name] : "");
   return new ClientError(
     text("code") || "server-refused",
     text("message") || `the server answered with status ${response.status}`,
     text("hint"),
     response.status,
-    text("token") || null,
+    typeof body["token"] === "string" ? body["token"] : null,
   );
 }
 

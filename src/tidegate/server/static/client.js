@@ -197,6 +197,7 @@ var Held = class {
     } catch {
       throw new Unusable("a line that is no JSON");
     }
+    if (isObject(frame) && isObject(frame["error"])) throw ended(frame["error"]);
     if (!isObject(frame) || frame["id"] !== this.id || typeof frame["token"] !== "string") {
       throw new Unusable("a frame of something else");
     }
@@ -223,6 +224,11 @@ var Held = class {
 function replaced(frame) {
   if (!has(frame, "state")) throw new TypeError("there is no state");
   return frame["state"];
+}
+function ended(error) {
+  const message = String(error["message"]);
+  if (error["retryable"] === true) return new Unusable(message);
+  return new ClientError(String(error["code"]), message, String(error["hint"] ?? ""));
 }
 
 // src/store.ts
@@ -285,14 +291,15 @@ async function refusal(response) {
     found = await response.json();
   } catch {
   }
-  const error = isObject(found) && isObject(found["error"]) ? found["error"] : {};
+  const body = isObject(found) ? found : {};
+  const error = isObject(body["error"]) ? body["error"] : {};
   const text2 = (name) => typeof error[name] === "string" ? error[name] : "";
   return new ClientError(
     text2("code") || "server-refused",
     text2("message") || `the server answered with status ${response.status}`,
     text2("hint"),
     response.status,
-    text2("token") || null
+    typeof body["token"] === "string" ? body["token"] : null
   );
 }
 function backOff(failures, longest) {
@@ -427,7 +434,7 @@ var ModelClient = class {
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof ClientError && error.code === "bad-token") this.forget();
-        else if (!retryable(error)) throw error;
+        else if (!retryable(error) && !this.renewable(error)) throw error;
       }
       this.failures += 1;
       await sleep(backOff(this.failures, this.options.longestWait ?? LONGEST_WAIT), signal);
@@ -451,6 +458,11 @@ var ModelClient = class {
     } catch (error) {
       this.storeError = error;
     }
+  }
+  /** Whether the next request has another grant. */
+  renewable(error) {
+    const ended2 = error instanceof ClientError && error.code === "grant-ended";
+    return ended2 && typeof this.options.grant === "function";
   }
   forget() {
     try {
@@ -507,6 +519,7 @@ var ModelClient = class {
         const signal = AbortSignal.timeout(this.options.silence ?? SILENCE);
         const options = body === void 0 ? {} : { body: JSON.stringify(body) };
         const response = await accepted(await this.fetch(url, { ...options, method, headers, signal }));
+        if (response.status === 202) throw undecided();
         const found = await response.json();
         if (isObject(found)) return found;
         throw new Unusable("the response is no JSON object");
@@ -532,6 +545,10 @@ function called(listener, ...given) {
 }
 function encode(name) {
   return encodeURIComponent(name).replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
+}
+function undecided() {
+  const message = "the request is in the log, and the app has not decided on it in time";
+  return new ClientError("not-decided", message, "check that the app is running", 202);
 }
 function key() {
   const bytes = globalThis.crypto.getRandomValues(new Uint8Array(16));

@@ -22,7 +22,7 @@ def command(program: str, *arguments: str) -> list[str]:
 def run(program: str, *arguments: str) -> Any:
     """The one JSON value that a program prints."""
     ran = subprocess.run(
-        command(program, *arguments), capture_output=True, text=True, check=False, timeout=60
+        command(program, *arguments), capture_output=True, text=True, check=False, timeout=20
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
