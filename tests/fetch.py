@@ -6,10 +6,12 @@ unseen and in its own time limit; without the archives it only takes longer.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 
+from scripts import build_client
 from tests import class_archives
 from tests.kafka.streams import oracle
 from tests.needs import missing_for_java, missing_for_java_programs, missing_for_kafka, missing_for_registry
@@ -27,6 +29,7 @@ def main() -> int:
         ("Kafka's jars (120 MB)", missing_for_kafka(), classpath),
         ("Java programs", missing_for_java_programs(), compile_programs),
         ("archives of Java classes", missing_for_java(), make_archives),
+        ("npm packages (35 MB)", None, fetch_npm_packages),
         ("schema registry (160 MB)", missing_for_registry() or missing_for_kafka(), fetch_registry),
     ]
     try:
@@ -52,6 +55,14 @@ def step(name: str, missing: str | None, fetch: Callable[[], object]) -> None:
 
 def make_archives() -> None:
     class_archives.make_archives(kafka=missing_for_kafka() is None)
+
+
+def fetch_npm_packages() -> None:
+    """For the test that builds the client in TypeScript, which is left out without them."""
+    try:
+        build_client.install()
+    except subprocess.CalledProcessError:
+        sys.stdout.write("npm packages: left out: npm cannot fetch them\n")
 
 
 def compile_programs() -> None:

@@ -16,6 +16,7 @@ from tidegate.dsl.processor import Context, Processor, TimedProcessor
 from tidegate.dsl.stream import Stream
 from tidegate.dsl.table import Table
 from tidegate.errors import (
+    ClientError,
     ConfigError,
     FencedError,
     LogError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "Avro",
+    "ClientError",
     "ConfigError",
     "Context",
     "FencedError",

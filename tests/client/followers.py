@@ -39,6 +39,7 @@ def follow(
     url: str,
     count: int,
     *,
+    model: str = "flows",
     calls: Sequence[tuple[Any, ...]] = (),
     file: Path | None = None,
     silence: float = 10.0,
@@ -50,12 +51,12 @@ def follow(
         renamed = {"silence": silence * 1000, "longestWait": longest_wait * 1000, **options}
         if "bearer" in renamed:
             renamed["grant"] = renamed.pop("bearer")
-        return _typescript(url, count, calls, file, renamed)
+        return _typescript(url, model, count, calls, file, renamed)
     storage = None if file is None else FileStorage(file)
     given = {"silence": silence, "longest_wait": longest_wait, "storage": storage, **options}
     if kind == "sync":
-        return _sync(ModelClient(url, "flows", ID, **given), count, calls)
-    return asyncio.run(_async(url, count, calls, given))
+        return _sync(ModelClient(url, model, ID, **given), count, calls)
+    return asyncio.run(_async(AsyncModelClient(url, model, ID, **given), count, calls))
 
 
 def _sync(client: ModelClient, count: int, calls: Sequence[tuple[Any, ...]]) -> Followed:
@@ -74,9 +75,8 @@ def _sync(client: ModelClient, count: int, calls: Sequence[tuple[Any, ...]]) -> 
     return found
 
 
-async def _async(url: str, count: int, calls: Sequence[tuple[Any, ...]], given: dict[str, Any]) -> Followed:
+async def _async(client: AsyncModelClient, count: int, calls: Sequence[tuple[Any, ...]]) -> Followed:
     found = Followed()
-    client = AsyncModelClient(url, "flows", ID, **given)
     subscribed = client.subscribe()
     try:
         for _ in range(count):
@@ -93,9 +93,14 @@ async def _async(url: str, count: int, calls: Sequence[tuple[Any, ...]], given: 
 
 
 def _typescript(
-    url: str, count: int, calls: Sequence[tuple[Any, ...]], file: Path | None, options: dict[str, Any]
+    url: str,
+    model: str,
+    count: int,
+    calls: Sequence[tuple[Any, ...]],
+    file: Path | None,
+    options: dict[str, Any],
 ) -> Followed:
-    config: dict[str, Any] = {"url": url, "model": "flows", "id": ID, "count": count, "options": options}
+    config: dict[str, Any] = {"url": url, "model": model, "id": ID, "count": count, "options": options}
     config["calls"] = list(calls)
     if file is not None:
         config["file"] = str(file)

@@ -60,6 +60,7 @@ ALLOWED = {
     "settings": "config errors",
     "models": "errors",
     "state": "clock errors log serde types",
+    "client": "errors models",
     "text": "errors serde",
     "topics": "errors log serde",
     "stores": "errors serde state",

@@ -63,6 +63,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 EXPORTED = [
     "App",
     "Avro",
+    "ClientError",
     "ConfigError",
     "Context",
     "FencedError",

@@ -119,19 +119,20 @@ def check_status(status: int, body: bytes) -> None:
     """Raise Unusable if a later attempt may succeed, ClientError if none will."""
     if 200 <= status < 300:
         return
+    if status in (408, 429) or status >= 500:
+        raise Unusable(f"the server answered with status {status}")
     try:
         found = msgspec.json.decode(body, type=_Refused)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        found = _Refused(_Reason(f"status {status}"))
+        message = f"the server answered with status {status}"
+        raise ClientError("server-refused", message, "look for a proxy in between", status=status) from None
     error = found.error
-    if status in (408, 429) or status >= 500:
-        raise Unusable(error.message)
     raise ClientError(error.code, error.message, error.hint, status=status, token=found.token)
 
 
 class _Reason(msgspec.Struct, frozen=True):
-    message: str
-    code: str = "server-refused"
+    code: str
+    message: str = ""
     hint: str = ""
 
 

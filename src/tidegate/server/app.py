@@ -18,6 +18,7 @@ from tidegate.server.model_ids import model_path
 from tidegate.server.parameters import no_other_queries
 from tidegate.server.routes import (
     apps,
+    client_script,
     commands,
     gates,
     grants,
@@ -39,6 +40,7 @@ ROUTERS = (
     apps.router,
     health.router,
     grants.router,
+    client_script.router,
     model_streams.many,
     # Paths that begin with the name of a model.
     models.router,
