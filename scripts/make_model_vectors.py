@@ -163,8 +163,9 @@ def histories() -> Iterator[dict[str, Any]]:
         stamps: list[Stamps] = [1]
         while len(versions) < VERSIONS:
             new = chance.changed(versions[-1])
-            now = advance(versions[-1], new, stamps[-1], len(versions) + 1)
-            if now is not stamps[-1]:
+            now, patch = advance(versions[-1], new, stamps[-1], len(versions) + 1)
+            if patch:
+                assert canonical(apply(versions[-1], patch)) == canonical(new)
                 versions.append(new)
                 stamps.append(now)
         for _ in range(4):

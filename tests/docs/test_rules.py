@@ -14,6 +14,7 @@ from tests.docs.pages import LANGUAGES, ROOT, blocks, pages
 
 PUBLIC = {
     "tidegate",
+    "tidegate.client",
     "tidegate.stores",
     "tidegate.testing",
     "tidegate.testing.broker",
