@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.client.followers import KINDS, follow
 from tests.client.node import CLIENT
-from tests.models.app import EVENTS, Closed, Started, StepDone, workflows
+from tests.models.app import EVENTS, Closed, Event, Started, StepDone, workflows
 from tests.server.conftest import Serve, config, log, serve
 
 from tidegate.client import ModelClient
@@ -47,11 +48,12 @@ def test_a_client_sees_what_happens_while_it_is_connected(serve: Serve, d: Drive
     with follow_id(url, "workflows", "w/1") as client, ThreadPoolExecutor() as threads:
         versions = client.subscribe()
         assert next(versions).state["title"] == "Ship"
-        for event, expected in [
+        happening: list[tuple[Event, Any]] = [
             (StepDone("send", 2.0), {"title": "Ship", "steps": {"pack": 1.5, "send": 2.0}}),
             (Closed(), None),
             (Started("Again"), {"title": "Again", "steps": {}}),
-        ]:
+        ]
+        for event, expected in happening:
             following = threads.submit(next, versions)
             d.send(EVENTS, "w/1", event)
             d.run()
