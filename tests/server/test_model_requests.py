@@ -310,3 +310,22 @@ def test_the_request_has_the_name_of_the_caller(serve: Serve, config: Config, lo
     created(client)
     [record] = all_records(log, REQUESTS)
     assert b'"actor":"ada"' in (record.value or b"")
+
+
+@pytest.mark.usefixtures("deciding")
+def test_a_page_of_a_permitted_origin_may_write(serve: Serve) -> None:
+    page = {"Origin": "https://shop.example"}
+    client = serve(origins=[page["Origin"]])
+    wanted = {"Access-Control-Request-Method": "DELETE", "Access-Control-Request-Headers": "If-Match"}
+    answer = client.options(f"{PATH}/w1", headers={**page, **wanted})
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, page["Origin"])
+    exposed = client.post(PATH, headers=page).headers["access-control-expose-headers"]
+    assert exposed == "ETag, Location"
+
+
+def test_the_calls_are_described(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"get", "post"} <= paths["/{model}"].keys()
+    assert {"get", "delete"} <= paths["/{model}/{id}"].keys()
+    described = {one["name"] for one in paths["/{model}/{id}/diffs"]["post"]["parameters"]}
+    assert {"model", "id", "expect", "if-match", "seconds", "idempotency-key", "app"} <= described
