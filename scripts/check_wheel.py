@@ -30,7 +30,9 @@ app.stream(LINES).group_by("words", lambda line: line, key=str).count("counted")
 """
 DRIVER_TEST = """
 from counting import COUNTS, LINES, app
+from tidegate.client import follow
 from tidegate.testing import Driver
+assert follow("http://127.0.0.1:1", "models", "id").state is None
 with Driver(app, partitions=2) as driver:
     driver.send(LINES, "k", "sea", "sea", "sun")
     driver.run()
@@ -56,6 +58,7 @@ with prepared(load_config(environ={}, folder=Path(".")), server_settings({"port"
     thread.start()
     assert started.wait(60)
     assert urllib.request.urlopen(urls[0] + "/openapi.json", timeout=60).status == 200
+    assert b"ModelClient" in urllib.request.urlopen(urls[0] + "/client.js", timeout=60).read()
     server.should_exit = True
     thread.join()
 """

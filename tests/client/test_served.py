@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.client.followers import KINDS, follow
 from tests.client.node import CLIENT
+from tests.gate.working import Working
 from tests.models.app import EVENTS, Closed, Event, Started, StepDone, workflows
 from tests.server.conftest import Serve, config, log, serve
+from tests.server.written_models import without_source
 
 from tidegate.client import ModelClient
 from tidegate.client import follow as follow_id
@@ -59,7 +63,35 @@ def test_a_client_sees_what_happens_while_it_is_connected(serve: Serve, d: Drive
             d.run()
             version = following.result(30)
             assert (version.state, version.gone) == (expected, expected is None)
-        assert version.token == d.model("workflows").token("w/1")
+        assert client.token == d.model("workflows").token("w/1")
+
+
+@every
+def test_the_clients_write_through_real_servers(
+    kind: str, serve: Serve, log: SqliteLog, tmp_path: Path
+) -> None:
+    started, step = {"type": "started", "title": "Ship"}, {"type": "step-done", "step": "a", "seconds": 1.5}
+    calls = [
+        ("create", started),
+        ("create", started),
+        ("append", step),
+        ("append", step),
+        ("append", step, "1-1-x-00000000"),
+    ]
+    with closing(Working(log, tmp_path, without_source)):
+        found = follow(
+            kind, str(serve().base_url), 1, model="workflows", calls=[*calls, ("delete",), ("delete",)]
+        )
+    created, again, first, second, expected, deleted, never = found.calls
+    assert [one["outcome"] for one in (created, first, second, deleted)] == [
+        "created",
+        "appended",
+        "unchanged",
+        "deleted",
+    ]
+    assert (again["code"], again["status"], again["token"]) == ("id-exists", 409, created["token"])
+    assert (expected["code"], expected["status"], expected["token"]) == ("other-version", 409, first["token"])
+    assert (never["code"], never["status"]) == ("no-such-id", 404)
 
 
 def test_a_client_may_wait_for_an_id_that_does_not_exist_yet(serve: Serve, d: Driver) -> None:
