@@ -31,7 +31,7 @@ LAYERS = (
     "gate",
     "dsl runtime",
     "app server",
-    "load",
+    "load sinks",
     "spark",
     "tidegate testing",
     "cli",

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from tests.postgres import programs
 from tests.serde.real_registry import java_21
 
 from tidegate.errors import ConfigError
@@ -60,6 +61,13 @@ def missing_for(item: pytest.Item) -> str | None:
 def missing_for_registry() -> str | None:
     """Why no real schema registry can be started; None if one can be."""
     return None if java_21() else "needs Java 21 or newer, for Apicurio Registry"
+
+
+def missing_for_postgres() -> str | None:
+    """Why no PostgreSQL can be started, with what to install; None if one can be."""
+    if programs() is not None:
+        return None
+    return "no tests on a real PostgreSQL: it is not installed. Do: sudo apt-get install postgresql"
 
 
 def _there(tool: Callable[[], str]) -> bool:

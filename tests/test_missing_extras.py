@@ -18,6 +18,7 @@ sys.argv = ["tidegate", *{command!r}]
 main()
 """
 
+SINK = ["sink", "postgresql://127.0.0.1:1/none", "--model", "none"]
 KAFKA = "kafka://127.0.0.1:1"
 
 APP = """
@@ -55,8 +56,10 @@ def folder(tmp_path: Path) -> Path:
         ),
         ("fastapi", ["serve"], "no-server", "tidegate[server]"),
         ("uvicorn", ["serve"], "no-server", "tidegate[server]"),
+        ("sqlalchemy", SINK, "no-database-client", "tidegate[postgres]"),
+        ("psycopg", SINK, "no-database-client", "tidegate[postgres]"),
     ],
-    ids=["spark", "kafka", "fastapi", "uvicorn"],
+    ids=["spark", "kafka", "fastapi", "uvicorn", "sqlalchemy", "psycopg"],
 )
 def test_a_command_whose_extra_is_missing_names_it(
     folder: Path, blocked: str, command: list[str], code: str, extra: str

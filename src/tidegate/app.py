@@ -135,7 +135,8 @@ class App:
 
     def start(self, spark: Any, **options: Any) -> Running:
         """Run on a Spark session; returns at once. Options: `name="module:app"` where executors find the app,
-        `slots`, `until_caught_up`, `config`."""
+        `slots`, `until_caught_up`, `config`, and `sinks=["NAME"]`: the sections [sinks.NAME] of tidegate.toml
+        that threads of this process fill."""
         from tidegate.spark.running import start  # the only place that needs Spark
 
         return start(self, spark, **options)

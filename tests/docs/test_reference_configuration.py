@@ -16,11 +16,12 @@ from tidegate.config.config import EXAMPLES, PREFIX, SECTIONS, Config
 from tidegate.config.spark import SparkSettings
 from tidegate.log.location import KAFKA_PARTS
 from tidegate.server.settings import ServerSettings
+from tidegate.sinks.settings import SinkSettings
 
 PAGE = page("configuration")
 CHAPTERS = sections(PAGE, 2)
 SOURCE = Path(tidegate.__file__).parent
-FROM_A_FILE_ONLY = {"hosts", "origins"}
+FROM_A_FILE_ONLY = {"hosts", "origins", "models", "tables"}
 """Lists: a variable is one text."""
 
 
@@ -41,10 +42,11 @@ def shown(default: Any) -> str:
 
 
 def defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return {
-        field.name: field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-        for field in msgspec.structs.fields(kind)
-    }
+    return {field.name: default_of(field) for field in msgspec.structs.fields(kind)}
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default_factory() if field.default is msgspec.NODEFAULT else field.default
 
 
 def check(chapter: str, known: dict[str, Any], prefix: str) -> None:
@@ -63,6 +65,18 @@ def test_every_key_at_the_top_is_on_the_page_with_its_default_and_its_variable()
 
 def test_every_key_of_the_server_is_on_the_page_with_its_default_and_its_variable() -> None:
     check("[server]", defaults(ServerSettings), f"{PREFIX}SERVER__")
+
+
+def test_every_key_of_a_sink_is_on_the_page_with_its_default_and_its_variable() -> None:
+    found = table("[sinks]")
+    fields = {field.name: field for field in msgspec.structs.fields(SinkSettings)}
+    assert set(found) == set(fields)
+    for key, row in found.items():
+        required = fields[key].required
+        default = None if required else default_of(fields[key])
+        assert row[2].strip("`").strip('"') == shown(default), key
+        variable = [] if key in FROM_A_FILE_ONLY else [f"{PREFIX}SINKS__NAME__{key.upper()}"]
+        assert names(row[3]) == variable, key
 
 
 def test_every_section_has_a_chapter_and_no_other() -> None:

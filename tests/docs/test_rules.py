@@ -15,6 +15,7 @@ from tests.docs.pages import LANGUAGES, ROOT, blocks, pages
 PUBLIC = {
     "tidegate",
     "tidegate.client",
+    "tidegate.models",
     "tidegate.stores",
     "tidegate.testing",
     "tidegate.testing.broker",

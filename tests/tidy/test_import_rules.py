@@ -48,6 +48,8 @@ ONLY_IN = {
     "fastavro": ["serde/avro_bytes.py"],
     "apsw": ["log/sqlite/"],
     "lmdb": ["state/"],
+    "sqlalchemy": ["sinks/"],
+    "psycopg": [],
 }
 ALLOWED = {
     "errors": "",
@@ -72,12 +74,13 @@ ALLOWED = {
     "app": "config dsl settings stores topics topology",
     "server": "clock config connect errors gate log models runtime state text topology types",
     "load": "app config errors settings text",
-    "spark": "clock config connect errors load log runtime serde state topics topology types",
+    "sinks": "clock config errors log models runtime serde topics topology types",
+    "spark": "clock config connect errors load log runtime serde sinks state topics topology types",
     "tidegate": "app connect dsl errors record serde settings spark stores topics",
     "testing": "app clock connect errors gate log models record runtime "
     "serde spark state topics topology types",
     "cli": "app clock config connect errors gate load log models runtime "
-    "serde server spark state testing text tidegate topics topology types",
+    "serde server sinks spark state testing text tidegate topics topology types",
 }
 """Every package and every file of the package root, from the lowest layer to the highest. `tidegate` is the
 package itself: what users import."""
@@ -89,6 +92,8 @@ NOT_AT_THE_TOP = {
     "cli.doctor -> spark.session (lazy)",
     "cli.doctor_kafka -> log.kafka.log (lazy)",
     "cli.doctor_kafka -> log.kafka.log (typing)",
+    "cli.doctor_sinks -> sinks.database (lazy)",
+    "cli.doctor_sinks -> sinks.settings (lazy)",
     "cli.run -> spark.running (lazy)",
     "cli.run -> spark.session (lazy)",
     "cli.run_events -> runtime.driver.slot_overview (typing)",
@@ -96,10 +101,16 @@ NOT_AT_THE_TOP = {
     "cli.serve -> server.serve (lazy)",
     "cli.serve -> server.settings (lazy)",
     "cli.serve -> server.tokens (lazy)",
+    "cli.sink -> sinks.running (lazy)",
+    "cli.sink -> sinks.settings (lazy)",
+    "cli.sink -> sinks.settings (typing)",
+    "cli.sink -> sinks.sink (typing)",
     "connect.connect -> log.location (lazy)",
     "connect.connect -> log.open (lazy)",
     "connect.connect -> log.protocol (typing)",
     "connect.connect -> serde.registry_settings (lazy)",
+    "spark.running -> sinks.settings (lazy)",
+    "spark.running -> sinks.threads (lazy)",
     "testing.driver -> spark.stages (lazy)",
     "testing.pytest_plugin -> app (typing)",
     "tidegate -> spark.frames (typing)",

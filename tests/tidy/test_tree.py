@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import tidegate
+import tidegate.models
 import tidegate.testing
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,8 @@ def test_the_exported_names_are_these() -> None:
     assert sorted(tidegate.__all__) == EXPORTED
     assert sorted(tidegate.stores.__all__) == EXPORTED_BY_STORES
     assert sorted(tidegate.testing.__all__) == EXPORTED_BY_TESTING
-    for package in (tidegate, tidegate.stores, tidegate.testing):
+    assert sorted(tidegate.models.__all__) == EXPORTED_BY_MODELS
+    for package in (tidegate, tidegate.models, tidegate.stores, tidegate.testing):
         assert [name for name in package.__all__ if not hasattr(package, name)] == []
 
 
@@ -98,6 +100,7 @@ EXPORTED = [
     "write_topic",
 ]
 
+EXPORTED_BY_MODELS = ["Frame", "ModelRow", "NEVER", "Patch", "answer", "apply", "from_columns"]
 EXPORTED_BY_STORES = [
     "Bound",
     "BytesStore",

@@ -11,6 +11,7 @@ from typing import Any
 
 from tidegate.cli.doctor_embedded import EMBEDDED_CHECKS
 from tidegate.cli.doctor_kafka import KAFKA_CHECKS, NotChecked
+from tidegate.cli.doctor_sinks import sink_checks
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import print_json, print_line
 from tidegate.config.config import Config, load_config
@@ -30,6 +31,7 @@ def doctor(log: LogUrl = None, json: AsJson = False) -> None:
     if results[-1]["ok"]:
         more = EMBEDDED_CHECKS if kafka_servers(config.log) is None else KAFKA_CHECKS
         results += [_result(name, check, config) for name, check in more.items()]
+    results += [_result(name, check, config) for name, check in sink_checks(config).items()]
     if json:
         print_json({"checks": results})
     else:

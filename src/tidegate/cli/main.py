@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, doctor, gates, models, reset, run, serve, state, status, topics
+from tidegate.cli import apps, doctor, gates, models, reset, run, serve, sink, state, status, topics
 from tidegate.cli.demo import command as demo
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import print_error, print_line, shortened
@@ -120,6 +120,7 @@ app.command("resume")(gates.resume)
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
+app.command("sink")(sink.sink)
 app.command("status")(status.status)
 app.command("stop")(apps.stop)
 app.command("describe")(apps.describe)

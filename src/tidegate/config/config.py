@@ -10,8 +10,8 @@
     min_cents = 100                          TIDEGATE_SETTINGS__MIN_CENTS=100
 
 An unknown key and a value of the wrong type raise an error that names them: an ignored misspelling would be
-noticed weeks later. The sections [kafka], [registry], [spark], [server] and [settings] are passed on as they
-are; their values from the environment are text.
+noticed weeks later. The sections [kafka], [registry], [spark], [server], [sinks] and [settings] are passed on
+as they are; their values from the environment are text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.errors import ConfigError
 
 FILE = "tidegate.toml"
 PREFIX = "TIDEGATE_"
-SECTIONS = ("kafka", "registry", "spark", "server", "settings")
+SECTIONS = ("kafka", "registry", "spark", "server", "sinks", "settings")
 DOTTED = ("kafka", "registry")
 """Sections whose names have dots, which a variable cannot have."""
 
@@ -56,6 +56,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     spark: dict[str, Any] = {}
     server: dict[str, Any] = {}
     """Where `tidegate serve` listens, and who may use it: docs/server.md."""
+    sinks: dict[str, Any] = {}
+    """The databases that `tidegate sink` fills, by name: docs/sinks.md."""
     settings: dict[str, Any] = {}
     folder: Path = Path()
     """The folder of tidegate.toml, else the working folder: relative paths start here."""
@@ -84,6 +86,7 @@ EXAMPLES = {
     "registry": "a section [registry] with url and the names of confluent-kafka's registry client",
     "spark": "a section [spark] with master and conf",
     "server": "a section [server] with host, port and tokens",
+    "sinks": "a section [sinks.NAME] with url, models and tables",
     "settings": "a section [settings] with your own names",
 }
 _TYPES = {field.name: field.type for field in msgspec.structs.fields(Config) if field.name in EXAMPLES}

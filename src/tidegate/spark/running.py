@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -13,11 +15,12 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from tidegate.clock import SystemClock
+from tidegate.clock import Clock, SystemClock
 from tidegate.config.config import Config, load_config
-from tidegate.errors import ConfigError
+from tidegate.errors import ConfigError, TidegateError
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
+from tidegate.log.protocol import Log
 from tidegate.log.reopening import ReopeningLog
 from tidegate.runtime.driver.caught_up import CaughtUp
 from tidegate.runtime.driver.check_registry import check_registry
@@ -28,16 +31,20 @@ from tidegate.runtime.driver.coordinator import (
     Patience,
     SlotOverview,
 )
+from tidegate.runtime.driver.partition_watch import DRIVER
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.host import machine_name
 from tidegate.runtime.topics.slot_order import SlotOrder
+from tidegate.runtime.topics.status import Warned, publish_status
 from tidegate.serde.registry_settings import resolved_registry, use_registry
 from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, ship
 from tidegate.spark.stages import check_stages
 from tidegate.topology.graph import Topology
+
+logger = logging.getLogger("tidegate")
 
 
 class RunnableApp(Protocol):
@@ -64,7 +71,9 @@ class Running:
         slots: int | None = None,
         until_caught_up: bool = False,
         patience: Patience | None = None,
+        sinks: Sequence[str] = (),
     ) -> None:
+        """`sinks` are names of sections [sinks.NAME], which threads of this process fill."""
         check_session(session)
         self._name = name
         self._config = config
@@ -97,6 +106,8 @@ class Running:
                 until_caught_up=caught_up,
                 machine=machine_name() if location.on_one_machine else None,
             )
+            if sinks:
+                self._start_sinks(sinks, topology, log, clock, catch_up=until_caught_up)
             self._open_resources = self._stack.pop_all()
         self._thread = threading.Thread(target=self._run_coordinator, name=f"tidegate-{app.id}", daemon=True)
         self._thread.start()
@@ -132,6 +143,26 @@ class Running:
             self._error = error
         finally:
             self._open_resources.close()
+
+    def _start_sinks(
+        self, names: Sequence[str], topology: Topology, log: Log, clock: Clock, *, catch_up: bool
+    ) -> None:
+        from tidegate.sinks.settings import sink_settings
+        from tidegate.sinks.threads import SinkThread, sink_maker
+
+        def report(error: TidegateError) -> None:
+            """Publish it for the overview of this run, and for servers that follow it."""
+            logger.warning("%s", error)
+            warned = Warned(self._coordinator.epoch, DRIVER, 0, error.code, error.message, error.hint)
+            publish_status(log, topology.app, warned, clock.now())
+
+        threads = []
+        for name in names:
+            make = sink_maker(log, sink_settings(self._config, name), self._config.folder, topology, clock)
+            threads.append(SinkThread(name, make, report))
+            self._stack.callback(threads[-1].close, catch_up=catch_up)
+        for thread in threads:
+            thread.start()
 
     def _order(self, claim: Claim, slot: int, attempt: int) -> SlotOrder:
         config = self._config
