@@ -15,6 +15,8 @@ from tidegate.models.patch import apply
 
 NDJSON = {"Accept": "application/x-ndjson"}
 Frame = dict[str, Any]
+MOST_HEARTBEATS = 5
+"""That is more than a minute."""
 
 
 @dataclass
@@ -40,8 +42,11 @@ class Held:
 
 
 def lines_of(answer: Any) -> Iterator[Frame]:
-    """The frames of a stream of lines."""
+    """The frames of a stream of lines. One that sends only heartbeats fails."""
+    heartbeats = 0
     for line in answer.iter_lines():
+        heartbeats = 0 if line else heartbeats + 1
+        assert heartbeats < MOST_HEARTBEATS, "no frame came"
         if line:
             yield json.loads(line)
 

@@ -151,6 +151,29 @@ def test_the_least_recently_used_replica_is_evicted(log: SqliteLog, tmp_path: Pa
             assert snapshot.positions == {0: 0}
 
 
+def test_a_watcher_learns_of_the_keys_that_it_watches(held: Replicas, log: SqliteLog) -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.keys = {b"ada"}
+            self.reported: list[list[bytes] | None] = []
+
+        def changed(self, keys: list[bytes] | None) -> None:
+            self.reported.append(keys)
+
+    watcher, found = Watching(), held.replica_of("table", KIND)
+    rows(held)
+    found.watch(watcher)
+    put(log, bob="1")
+    put(log, ada="2")
+    wait_for(lambda: watcher.reported != [])
+    assert watcher.reported == [[b"ada"]]
+    partition = next(number for number in range(2) if (found.read(number, b"ada") or (None,))[0])
+    assert found.read(partition, b"ada") == (b"2", found.position(partition))
+    log.delete("table")
+    log.create(TopicSpec("table", 2, {"cleanup.policy": "compact"}))
+    wait_for(lambda: watcher.reported[-1] is None)  # another topic: any row may have changed
+
+
 def test_waiting_calls_end_with_the_server_and_new_ones_are_refused(held: Replicas) -> None:
     found = held.replica_of("table", KIND)
     reported: list[object] = []

@@ -54,6 +54,9 @@ class ModelStreamResponse(Response):
         stream, style = self._stream, self._stream.style
         try:
             await self._write(send, style.preface)
+            await self._send_changed(send)
+            if any(cursor.is_first for cursor in stream.cursors):
+                await self._write(send, style.not_ready)
             while not stream.is_ended:
                 stream.wake.clear()
                 if await self._send_changed(send):

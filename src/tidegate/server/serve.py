@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ THREADS = 100
 CONNECTIONS = 2_000
 """Besides those of model streams."""
 SHUTDOWN_SECONDS = 3
+UNSENT_BYTES = 64 << 10
+OTHER_FILES = 1_000
+"""Of the log, of replicas and so on."""
 REFUSED_BY_NAME = 64 << 10
 """A request head that exceeds the limit by up to this many bytes is refused as `head-too-large`; a larger one
 closes the connection."""
@@ -67,6 +71,7 @@ class Server(uvicorn.Server):
 
 def serve(config: Config, settings: ServerSettings, started: Callable[[str], None]) -> None:
     """Serve the log of a config until SIGINT or SIGTERM. `started` is called with the URL."""
+    _allow_files(CONNECTIONS + settings.model_streams)
     with prepared(config, settings, started) as server:
         # uvicorn raises the signal again after it has shut down.
         before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -107,6 +112,16 @@ def prepared(config: Config, settings: ServerSettings, started: Callable[[str], 
             yield Server(options, listening, serving, lambda: started(url))
 
 
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files of this process for so many connections, as far as the system permits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def listen(settings: ServerSettings) -> socket.socket:
     """Bind the socket before anything else, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -114,6 +129,9 @@ def listen(settings: ServerSettings) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            # For all connections: what a client is not ready to take stays out of the kernel, too.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         made.bind((settings.host, settings.port))
         made.listen(128)
     except OSError as error:
