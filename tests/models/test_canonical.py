@@ -6,8 +6,11 @@ import hashlib
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.repetitions import repeated
 
-from tidegate.models.canonical import canonical, digest
+from tidegate.models.canonical import canonical, digest, part_by_part
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,34 @@ from tidegate.models.canonical import canonical, digest
 )
 def test_a_value_has_these_bytes(value: Any, written: str) -> None:
     assert canonical(value).decode() == written
+
+
+numbers = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-(2**53) + 1, 2**53 - 1),
+    st.integers(-99, 99).map(float),
+    st.decimals(-1000, 1000, places=3).map(float),
+)
+documents = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=4)),
+    lambda below: st.one_of(
+        st.lists(below, max_size=4), st.dictionaries(st.text(max_size=3), below, max_size=4)
+    ),
+)
+
+
+@pytest.mark.soak
+@settings(max_examples=repeated(60, 5_000))
+@given(documents)
+def test_the_fast_way_writes_the_same_bytes(document: Any) -> None:
+    assert canonical(document) == part_by_part(document)
+
+
+@pytest.mark.soak
+@settings(max_examples=repeated(60, 5_000))
+@given(numbers)
+def test_numbers_are_read_back_as_they_were(number: float) -> None:
+    assert float(canonical(number)) == number
 
 
 def test_keys_are_sorted_by_their_utf_16_units() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,12 +19,49 @@ LARGEST_INTEGER = 2**53 - 1
 LARGEST_PLAIN_EXPONENT = 21
 """JavaScript writes numbers of more digits with an exponent."""
 SMALLEST_PLAIN_EXPONENT = -6
+SMALLEST_PLAIN, LARGEST_PLAIN = 1e-4, 1e15
+"""Numbers between these are written alike everywhere, unless they are whole."""
+_ASTRAL = "\ud800"
+"""Keys with characters from here on may have another order in UTF-16."""
 _text = msgspec.json.Encoder().encode
+_sorted = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _Unusual(Exception):  # noqa: N818 - no failure: the value is encoded part by part
+    """The value has a part that msgspec writes in another way than RFC 8785."""
 
 
 def canonical(value: Json) -> bytes:
     """Encode a value. Raises ValueError with the path of what cannot be encoded."""
+    try:
+        return _sorted(_usual(value))
+    except (_Unusual, UnicodeEncodeError):
+        return part_by_part(value)
+
+
+def part_by_part(value: Json) -> bytes:
+    """As `canonical`, for any value; it takes several times as long."""
     return b"".join(_parts(value, ()))
+
+
+def _usual(value: Any) -> Any:
+    """Return the value as msgspec must get it to write it by RFC 8785: whole numbers as integers."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is float:
+        if value.is_integer() and -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+            return int(value)
+        if SMALLEST_PLAIN <= abs(value) < LARGEST_PLAIN:
+            return value
+    elif kind is int:
+        if -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+            return value
+    elif kind is list:
+        return [one if type(one) is str else _usual(one) for one in value]
+    elif kind is dict and all(type(key) is str and (key.isascii() or max(key) < _ASTRAL) for key in value):
+        return {key: one if type(one) is str else _usual(one) for key, one in value.items()}
+    raise _Unusual
 
 
 def digest(value: Json) -> str:
