@@ -18,17 +18,30 @@ from tests.simulator.seeded_bugs import SEEDED
 from tests.simulator.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
 
 FEW = 40
-MANY, STEPS_EACH = repeated(500, soak=4_000), repeated(STEPS, soak=2 * STEPS)
+MANY, STEPS_EACH = repeated(200, soak=4_000), repeated(STEPS, soak=2 * STEPS)
+REACH_MORE = (208, 464)
+"""Seeds that reach what the first 200 did not, when this was written; others are tried if they do not."""
+MOST = 1_000
 BUGS = SEEDED | SEEDED_IN_THE_RUNTIME
 FIRST = 150
 """Each seeded bug is found within these (decision 029)."""
-FOUND_LATE = {
+FOUND_AT = {
     "gate does not read its commands first": 140,
     "new events overtake held ones": 56,
     "failed records count as use": 48,
     "evictions by the first write": 48,
+    "stream time not restored": 16,
+    "changes applied before the log's commit": 15,
+    "restore reads one past its target": 11,
+    "deletes first, then puts": 10,
+    "gate holds nobody": 7,
+    "gate forgets held events at a restart": 7,
+    "gate lets the newest go first": 7,
+    "progress of a restore off by one": 7,
+    "the reader begins one too late": 6,
 }
-"""The first seeds that found these, tried before the others: it takes seconds to get there."""
+"""The first seeds that found these, or found them quickly, are tried before the others: else it takes seconds
+to get there."""
 PIECE = 50
 REASONS = (
     "it is ahead of the log",
@@ -54,12 +67,25 @@ def test_some_seeds_hold_every_invariant() -> None:
 @pytest.mark.slow
 @pytest.mark.soak
 def test_many_seeds_hold_every_invariant_and_reach_every_point_mode_and_action() -> None:
-    trace = in_processes(range(MANY))
-    assert [point for point in POINTS + COMPACT_POINTS if not trace.reached[point]] == []
-    assert set(POINTS) - {point for point, _ in trace.fired} == set()
-    assert set(MODES) - {mode for _, mode in trace.fired} == set()
-    assert [name for name in actions() if not trace.drawn[name]] == []
-    assert [reason for reason in REASONS if not trace.discards[reason]] == []
+    trace = in_processes([*range(MANY), *REACH_MORE])
+    tried = MANY
+    while not_reached(trace) and tried < MOST:
+        trace.add(in_processes(range(tried, tried + 2 * PIECE)))
+        tried += 2 * PIECE
+    assert not_reached(trace) == []
+
+
+def not_reached(trace: Trace) -> list[str]:
+    """The points, modes, actions and reasons that none of the seeds has met."""
+    fired = {point for point, _ in trace.fired}
+    modes = {mode for _, mode in trace.fired}
+    return [
+        *(f"{point} reached" for point in POINTS + COMPACT_POINTS if not trace.reached[point]),
+        *(f"{point} failed" for point in POINTS if point not in fired),
+        *(f"mode {mode}" for mode in MODES if mode not in modes),
+        *(f"action {name}" for name in actions() if not trace.drawn[name]),
+        *(reason for reason in REASONS if not trace.discards[reason]),
+    ]
 
 
 def test_a_seed_plays_the_same_story_every_time() -> None:
@@ -74,7 +100,7 @@ def test_a_seed_plays_the_same_story_every_time() -> None:
 def test_a_seeded_bug_is_found_by_one_of_the_first_seeds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[bug](monkeypatch)
     with pytest.raises(Violation):
-        simulate_all([FOUND_LATE.get(bug, 0), *range(FIRST)])
+        simulate_all([FOUND_AT.get(bug, 0), *range(FIRST)])
 
 
 def test_a_violation_shows_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
