@@ -25,10 +25,24 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   install python3-venv
 fi
 
-pip=(.venv/bin/python -m pip --disable-pip-version-check --quiet install)
+# Python compiles what is imported, when it is imported: that is a small part of what is installed.
+pip=(.venv/bin/python -m pip --disable-pip-version-check --quiet install --no-compile)
+
+packages() { # Spark is as large as all others together: two processes install the two halves
+  local lists spark status=0
+  lists="$(mktemp -d)"
+  awk -v spark="$lists/spark" -v others="$lists/others" \
+    '/^[^ ]/ { list = /^pyspark==/ ? spark : others } { print > list }' locks/all.txt
+  "${pip[@]}" --no-deps --require-hashes --no-build-isolation -r "$lists/spark" &
+  spark=$!
+  "${pip[@]}" --no-deps --require-hashes --no-build-isolation -r "$lists/others" || status=$?
+  wait "$spark" || status=$?
+  rm -r "$lists"
+  return "$status"
+}
+
 step "creating .venv" "$python" -m venv .venv
 step "installing the build tools" "${pip[@]}" --require-hashes -r locks/tools.txt
-step "installing Spark and the other packages (about 600 MB)" \
-  "${pip[@]}" --require-hashes --no-build-isolation -r locks/all.txt
+step "installing Spark and the other packages (about 600 MB)" packages
 step "installing tidegate from this folder" "${pip[@]}" --no-deps --no-build-isolation --editable .
 touch .venv/ready

@@ -18,5 +18,9 @@ if [ "${#missing[@]}" -gt 0 ]; then
   echo "The tests on a real Kafka and a real PostgreSQL need more. Do: sudo apt-get install ${missing[*]}" >&2
   [ -z "${CI:-}" ] || exit 1
 fi
+# Else each process of a run compiles all tests, at the same time. What is wrong with a test, the run reports.
+.venv/bin/python -m pytest --collect-only --quiet -p no:cacheprovider >/dev/null 2>&1 &
+compiling=$!
 .venv/bin/python -m tests.fetch
+wait "$compiling" || true
 [ "${#missing[@]}" -gt 0 ] || touch .venv/ready-for-tests
