@@ -13,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, rises_by_one
 from tests.kafka.own_names import OwnNames
 from tests.runtime.fleet import LINES, Fleet
@@ -127,28 +126,3 @@ def test_a_commit_of_unknown_result_is_settled_before_the_next_writer_reads(
             again.append(partition, to_batch([row(b"k", b"next")]))
             again.commit()
         assert values(read_all(log, partition)) == [*settled, b"next"]
-
-
-def test_leaders_that_move_under_load_cost_nothing(
-    tmp_path_factory: pytest.TempPathFactory, prefix: str, tmp_path: Path
-) -> None:
-    with KafkaCluster(tmp_path_factory.mktemp("three"), brokers=3) as cluster:
-        fleet = fleet_on(cluster, prefix, tmp_path)
-        with closing(fleet.log), fleet.running() as (driver, _):
-            with Load(cluster.bootstrap, OwnNames(cluster.bootstrap, prefix)):
-                goes_on(fleet)
-                leader = leader_of(cluster, f"{prefix}{LINES.name}")
-                cluster.brokers[leader - 1].kill()
-                goes_on(fleet)
-                assert leader_of(cluster, f"{prefix}{LINES.name}") != leader
-                cluster.brokers[leader - 1].start()
-                goes_on(fleet)
-            wait_for(lambda: is_right(fleet), every=0.4)
-            assert driver.state is DriverState.RUNNING
-            assert rises_by_one(fleet)
-
-
-def leader_of(cluster: KafkaCluster, topic: str) -> int:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    found: int = admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
-    return found
