@@ -36,7 +36,7 @@ from tidegate.spark.running import Running
 from tidegate.testing import Driver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CYCLES = repeated(15, soak=50)
+CYCLES = repeated(10, soak=50)
 SPARE = {"files": 2, "threads": 2, "workers": 1, "folders": 0}
 SETTLE_SECONDS = 20.0
 """For what is about to end. Idle Python workers live for a minute."""
@@ -110,7 +110,7 @@ def totals(module: Any, sent: list[tuple[str, Any]]) -> dict[str, Any]:
 def test_killed_slots_lose_nothing_and_repeat_nothing(start: Start, config: Config, log: Connection) -> None:
     """I1, I2, I4: watched by a reader outside while it runs: counts of a word rise one by one."""
     module = importlib.import_module("wordcount")
-    kills, rng = repeated(5, soak=50), random.Random(5)
+    kills, rng = repeated(3, soak=50), random.Random(5)
     kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
     log.log.create(TopicSpec(module.COUNTS.name, 4, kept))  # one that was left out must show
     log.send(module.LINES, "first", "the first")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from tests.repetitions import repeated
 from tests.spark.processes import python_workers
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -34,6 +35,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "regions"
 CUSTOMERS = {"ada": "north", "bob": "south", "cem": "north"}
 PLAIN = Topic("plain", str)
 OUT, COUNTS = Topic("out", str), TableTopic("counts", int)
+KILLS = repeated(6, soak=20)
 
 
 @pytest.fixture
@@ -103,7 +105,8 @@ def test_a_stage_on_slots_reads_its_topics_to_their_ends(
     assert log.rows(module.SALES) == expected(sent)
 
 
-def test_ten_kills_at_random_times_lose_nothing_and_repeat_nothing(
+@pytest.mark.soak
+def test_kills_at_random_times_lose_nothing_and_repeat_nothing(
     start: Callable[..., Running], log: Connection
 ) -> None:
     """Workers of slots and of the stage are killed while it runs; in the middle a new driver takes over from
@@ -131,10 +134,10 @@ def test_ten_kills_at_random_times_lose_nothing_and_repeat_nothing(
 
     try:
         kills, deadline = 0, time.monotonic() + HANG_SECONDS
-        while kills < 10 or hit() != {0, -1}:
+        while kills < KILLS or hit() != {0, -1}:
             assert time.monotonic() < deadline, f"the kills met {hit()} only"
             time.sleep(rng.uniform(0.2, 1.6))
-            if kills == 5:
+            if kills == KILLS // 2:
                 runs.append(start("regions:app", slots=1))
                 kills += 1
                 continue
