@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 import pytest
 from tests.gate.working import Working
 from tests.models.app import EVENTS, workflows
@@ -34,7 +38,6 @@ from tests.waiting import wait_for
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
-from tidegate.log.faultpoints import installed
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import model_outcomes
@@ -186,26 +189,25 @@ def test_the_keys_of_two_callers_are_two_keys(serve: Serve, config: Config, log:
 
 
 @pytest.mark.usefixtures("deciding")
-@pytest.mark.parametrize("point", ["server.accepted", "server.reply"])
+@pytest.mark.parametrize(("point", "written"), [("server.accepted", 0), ("server.reply", 1)])
 def test_a_server_that_is_killed_before_its_answer_is_replaced_by_another(
-    serve: Serve, log: SqliteLog, point: str
+    client: Client, config: Config, log: SqliteLog, point: str, written: int
 ) -> None:
-    first, second = serve(), serve()
-    created(first)
-    killed = [True]
-
-    def kill(reached: str) -> None:
-        if reached == point and killed:
-            killed.clear()
-            raise ConnectionError("killed")
-
-    path = f"{PATH}/w1/diffs"
-    with installed(kill):
-        assert first.post(path, headers=key("k"), json=step("pack")).status_code == 500
-        answer = second.post(path, headers=key("k"), json=step("pack"))
+    """Just before the request is in the log, and just after."""
+    created(client)
+    path, diff = f"{PATH}/w1/diffs", step("pack")
+    command = [sys.executable, str(Path(__file__).with_name("killed_server.py")), str(config.folder), point]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        url = killed.stdout.readline().strip()
+        with pytest.raises(httpx2.TransportError):
+            httpx2.post(f"{url}{path}", headers=key("k"), json=diff, timeout=30)
+        assert killed.wait() == -signal.SIGKILL
+    assert len(list(all_records(log, REQUESTS))) == 1 + written
+    answer = client.post(path, headers=key("k"), json=diff)
     assert (answer.status_code, answer.json()["changed"]) == (200, True)
     assert row_of(log, "w1").sequence == 2
-    again = first.post(path, headers=key("k"), json=step("pack"))
+    again = client.post(path, headers=key("k"), json=diff)
     assert (again.status_code, again.json()["token"]) == (200, answer.json()["token"])
 
 
