@@ -170,10 +170,25 @@ def test_the_servers_own_paths_are_reserved(client: Client) -> None:
     assert got(client, "/streams", code=405)["error"]["code"] == "method-not-allowed"
 
 
-def test_the_description_shows_the_routes(client: Client) -> None:
-    paths = got(client, "/openapi.json")["paths"]
-    assert {"/{model}", "/{model}/{id}", "/{model}/{id}/events", "/{model}/{id}/history"} <= paths.keys()
+def test_the_description_shows_the_routes(client: Client, d: Driver) -> None:
+    assert d
+    described = got(client, "/openapi.json")
+    paths = described["paths"]
     assert "post" in paths["/streams"]
+    for prefix in ("/{model}", "/workflows"):
+        assert {
+            prefix,
+            f"{prefix}/{{id}}",
+            f"{prefix}/{{id}}/events",
+            f"{prefix}/{{id}}/history",
+        } <= paths.keys()
+    shown = paths["/workflows/{id}"]["get"]
+    assert "model" not in [one["name"] for one in shown["parameters"]]
+    frame = shown["responses"]["200"]["content"]["application/json"]["schema"]
+    assert frame["properties"]["state"] == {"$ref": "#/components/schemas/workflows.state"}
+    assert described["components"]["schemas"]["workflows.state"]["$defs"].keys() == {"Workflow"}
+    names = [one.get("operationId") for item in paths.values() for one in item.values()]
+    assert len(names) == len(set(names))
 
 
 def test_a_token_beyond_the_end_of_the_log_does_not_match(client: Client, model: ModelView) -> None:

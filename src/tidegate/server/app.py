@@ -84,7 +84,14 @@ def make_app(serving: Serving, settings: ServerSettings) -> FastAPI:
             CORSMiddleware,
             allow_origins=settings.origins,
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "Last-Event-ID"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Idempotency-Key",
+                "If-Match",
+                "If-None-Match",
+                "Last-Event-ID",
+            ],
             expose_headers=["ETag", "Location"],
         )
     return app

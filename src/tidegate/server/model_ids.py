@@ -41,11 +41,11 @@ def checked_id(id: str) -> str:
     return id
 
 
-def model_name(model: Annotated[str, Path(description="The model.")]) -> str:
+async def model_name(model: Annotated[str, Path(description="The model.")]) -> str:
     return unquote(model)
 
 
-def model_id(
+async def model_id(
     id: Annotated[str, Path(description="The id, with slashes and other characters encoded as %XX.")],
 ) -> str:
     try:

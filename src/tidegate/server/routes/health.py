@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from tidegate.errors import TidegateError
 from tidegate.server.guard import CALLER, Caller, needs, public
 from tidegate.server.json_response import JsonResponse
+from tidegate.server.model_openapi import with_models
 from tidegate.server.parameters import Server
 from tidegate.server.tickets import SECONDS
 from tidegate.server.tokens import Scope
@@ -46,6 +47,6 @@ async def issue_ticket(request: Request, server: Server) -> JsonResponse:
 
 @router.get("/openapi.json")
 @needs(Scope.READ)
-async def describe(request: Request) -> JsonResponse:
-    """The description of this API."""
-    return JsonResponse(request.app.openapi())
+def describe(request: Request, server: Server) -> JsonResponse:
+    """The description of this API, with the paths of all models on the log."""
+    return JsonResponse(with_models(request.app.openapi(), server.apps.all().values()))
