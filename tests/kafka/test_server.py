@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from tests.gate.working import Working
+from tests.models.app import Workflow, reducer
 from tests.server.conftest import Client, served
 from tests.server.test_gates import APPLIED, got, posted
 from tests.server.test_live import taken, values
@@ -65,6 +67,40 @@ def test_two_servers_stream_the_same_events(config: Config, connection: Connecti
         records = got(one, f"/topics/{passed.name}/records", type="int", since="0", limit="1000")["records"]
         assert [record["value"] for record in records] == list(range(1, 52))
         assert got(other, "/tasks", app=name)["apps"][0]["lag"] <= 2, "the marks of transactions, at most"
+
+
+def test_two_servers_write_to_a_model(config: Config, connection: Connection, tmp_path: Path) -> None:
+    """One effect of one key, one winner of one expectation, and what one wrote is read at the other."""
+    name = f"s{uuid.uuid4().hex[:8]}"
+
+    def app() -> App:
+        made = App(name)
+        made.model("workflows", initial=Workflow)(reducer)
+        return made
+
+    with ExitStack() as stack:
+        stack.enter_context(closing(Working(connection.log, tmp_path, app)))
+        urls = [stack.enter_context(served(config)) for _ in range(2)]
+        clients = [
+            stack.enter_context(Client(base_url=url, timeout=60, params={"app": name})) for url in urls
+        ]
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        once = {"Idempotency-Key": "once"}
+        answers = list(pool.map(lambda one: one.post("/workflows", headers=once), clients))
+        [(status, id, token)] = {(one.status_code, one.json()["id"], one.json()["token"]) for one in answers}
+        assert (status, [one.get(f"/workflows/{id}").json()["token"] for one in clients]) == (
+            201,
+            [token] * 2,
+        )
+        path, expected = f"/workflows/{id}/diffs", {"If-Match": token}
+        titles = [{"type": "started", "title": url} for url in urls]
+        answers = list(
+            pool.map(lambda one, diff: one.post(path, json=diff, headers=expected), clients, titles)
+        )
+        assert sorted(one.status_code for one in answers) == [200, 409]
+        assert len({one.json()["token"] for one in answers}) == 1
+        events = got(clients[0], f"/workflows/{id}/history")["events"]
+        assert [event["sequence"] for event in events] == [1, 2]
 
 
 def client_count(client: Client, app: str) -> int:
