@@ -110,7 +110,7 @@ def written(status: int, body: bytes) -> Written:
             "not-decided", message, "check that the app is running", retryable=True, status=status
         )
     try:
-        return msgspec.json.decode(body, type=Written)
+        return _written.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unusable(f"the response cannot be read: {error}") from None
 
@@ -122,7 +122,7 @@ def check_status(status: int, body: bytes) -> None:
     if status in (408, 429) or status >= 500:
         raise Unusable(f"the server answered with status {status}")
     try:
-        found = msgspec.json.decode(body, type=_Refused)
+        found = _refused.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         message = f"the server answered with status {status}"
         raise ClientError("server-refused", message, "look for a proxy in between", status=status) from None
@@ -139,6 +139,10 @@ class _Reason(msgspec.Struct, frozen=True):
 class _Refused(msgspec.Struct, frozen=True):
     error: _Reason
     token: str | None = None
+
+
+_written = msgspec.json.Decoder(Written)
+_refused = msgspec.json.Decoder(_Refused)
 
 
 def _quoted(name: str) -> str:
