@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -104,7 +103,7 @@ def _typescript(
     config["calls"] = list(calls)
     if file is not None:
         config["file"] = str(file)
-    ran = node.run("follow.mjs", json.dumps(config))
+    ran = node.FOLLOW.ask(config)
     assert not ran["polluted"]
     versions = [Version(one["token"], one["state"], one["gone"], one["kind"]) for one in ran["versions"]]
     return Followed(versions, ran["error"], ran["calls"], [one["shared"] for one in ran["versions"]])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -185,11 +183,3 @@ def test_lines_are_cut_wherever_bytes_are_cut() -> None:
 
 def test_the_exported_names_are_there() -> None:
     assert [name for name in tidegate.client.__all__ if not hasattr(tidegate.client, name)] == []
-
-
-@pytest.mark.slow
-def test_the_clients_need_none_of_the_extras() -> None:
-    names = ["pyspark", "confluent_kafka", "fastapi", "uvicorn", "sqlalchemy", "psycopg", "httpx2"]
-    probe = f"import sys, tidegate.client; print([name for name in {names} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
