@@ -4,7 +4,7 @@ A unit is what one process runs without a break. A worker makes units of what it
 a file for the controller, which hands them out:
 
     uses the Spark session              one unit for all: the session takes a core or two by itself
-    starts Spark, brokers or the demo   one unit for all, for the same reason
+    starts Spark, brokers or the demo   another one for nearly all, for the same reason
     uses a fixture of a file or class   the file: such fixtures start Java programs and servers
     slow, and nothing of that           the test alone
     the rest                            the file
@@ -31,13 +31,15 @@ HEAVY = {
     "tests/spark/": PROGRAMS,
     "tests/docs/test_pages_on_spark.py": PROGRAMS,
     "tests/cli/test_demo_orders.py": PROGRAMS,
-    "tests/kafka/test_broker": PROGRAMS,
-    "tests/kafka/test_oracle.py": PROGRAMS,
-    "tests/kafka/test_demo.py": PROGRAMS,
-    "tests/serde/test_real_registry.py": PROGRAMS,
+    "tests/kafka/test_broker.py": SPARK,
+    "tests/kafka/test_broker_": PROGRAMS,
+    "tests/kafka/test_oracle.py": SPARK,
+    "tests/kafka/test_demo.py": SPARK,
+    "tests/serde/test_real_registry.py": SPARK,
 }
 """Units by how the names of their files begin. Each starts several processes that compute: two of them beside
-others are as many as two cores can run without time-outs."""
+others are as many as two cores can run without time-outs. Those that come to `SPARK` run before its session
+starts, so that both units take about as long."""
 GIB_FOR_A_WORKER = 4
 """Of memory: a test may start three brokers, or a Spark cluster of five processes."""
 
