@@ -210,13 +210,13 @@ class TestThreeBrokers:
         fleet = Fleet(log, tmp_path)
         with fleet.running() as (driver, _):
             with Load(three.bootstrap, OwnNames(three.bootstrap, prefix)):
-                goes_on(fleet)
+                goes_on(fleet, lines=200)
                 leader = leader_of(three, f"{prefix}{LINES.name}")
                 three.brokers[leader - 1].kill()
-                goes_on(fleet)
+                goes_on(fleet, lines=200)
                 assert leader_of(three, f"{prefix}{LINES.name}") != leader
                 three.brokers[leader - 1].start()
-                goes_on(fleet)
+                goes_on(fleet, lines=200)
             wait_for(lambda: is_right(fleet), every=0.4)
             assert driver.state is DriverState.RUNNING
             assert rises_by_one(fleet)
@@ -245,7 +245,7 @@ def leader_of(cluster: KafkaCluster, topic: str) -> int:
     return found
 
 
-def goes_on(fleet: Fleet) -> None:
+def goes_on(fleet: Fleet, lines: int = 50) -> None:
     def seen() -> int:
         try:
             return counted(fleet)
@@ -253,4 +253,4 @@ def goes_on(fleet: Fleet) -> None:
             return -1
 
     before = max(0, seen())
-    wait_for(lambda: seen() > before + 50, every=0.4)
+    wait_for(lambda: seen() > before + lines, every=0.4)
