@@ -316,6 +316,21 @@ def test_a_client_that_takes_nothing_is_disconnected(
         assert one_frame(client, W1)["state"]["number"] == number - 1
 
 
+def test_a_server_does_not_wait_for_a_client_that_takes_nothing(
+    config: Config, log: SqliteLog, model: ModelView, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert model
+    with running(config) as (server, client), closing(open_raw(client, W1)):
+        wait_for(lambda: server._serving.hub.count == 1)
+        [stream] = server._serving.hub._streams
+        for number in itertools.count(10):
+            put_row(log, "w1", row_of(number, 300_000))
+            time.sleep(0.05)
+            if stream.writing_since is not None and time.monotonic() - stream.writing_since > 0.5:
+                break
+    assert [record.getMessage() for record in caplog.records if "graceful" in record.getMessage()] == []
+
+
 def test_a_removed_token_ends_its_streams(
     config: Config, serve: Serve, model: ModelView, monkeypatch: pytest.MonkeyPatch
 ) -> None:

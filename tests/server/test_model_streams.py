@@ -103,7 +103,8 @@ def test_a_stream_may_be_opened_before_its_id_exists(client: Client, d: Driver, 
 
 
 def test_server_sent_events(client: Client, d: Driver, model: ModelView) -> None:
-    first = model.token("w1")
+    first = one_frame(client, W1)["token"]  # until then comments would come
+    assert first == model.token("w1")
     with client.stream("GET", W1, params={"hash": first}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = events_of(answer)
@@ -177,7 +178,7 @@ def test_a_heartbeat_comes_while_nothing_changes(
 ) -> None:
     monkeypatch.setattr(model_hub, "HEARTBEAT_SECONDS", 0.1)  # 15 otherwise
     monkeypatch.setattr(model_hub, "TICK_SECONDS", 0.05)
-    assert model
+    assert one_frame(client, W1)["token"] == model.token("w1")
     with client.stream("GET", W1) as answer:
         events = events_of(answer)
         assert [next(events).get("event") for _ in range(2)] == [None, "state"]
@@ -212,6 +213,36 @@ def test_a_server_that_stops_ends_its_streams(config: Config, model: ModelView) 
             for frames in streams:
                 next(frames)
         assert [list(frames) for frames in streams] == [[], [], []]
+
+
+BAD_BODIES: dict[str, Any] = {
+    "no list": {"model": "workflows", "id": "w1"},
+    "none": [],
+    "too many": [{"model": "workflows", "id": f"w{number}"} for number in range(1001)],
+    "twice": [{"model": "workflows", "id": "w1"}] * 2,
+    "unknown field": [{"model": "workflows", "id": "w1", "hash": "x"}],
+    "no id": [{"model": "workflows"}],
+}
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("name", BAD_BODIES)
+def test_a_bad_list_of_ids_is_refused(client: Client, name: str) -> None:
+    answer = client.post("/streams", json=BAD_BODIES[name])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad-body")
+
+
+@pytest.mark.usefixtures("model")
+def test_each_id_of_a_list_is_checked(client: Client) -> None:
+    good = {"model": "workflows", "id": "w1"}
+    for bad, code in (
+        ({"model": "unknown", "id": "w1"}, "no-such-model"),
+        ({"model": "workflows", "id": ""}, "bad-id"),
+        ({"model": "workflows", "id": "x" * 513}, "bad-id"),
+        ({"model": "workflows", "id": "w2", "token": "1-2"}, "bad-token"),
+        ({"model": "workflows", "id": "w2", "app": "unknown"}, "never-started"),
+    ):
+        assert client.post("/streams", json=[good, bad]).json()["error"]["code"] == code
 
 
 def many(client: Client, ids: list[dict[str, Any]], **options: Any) -> Any:

@@ -12,6 +12,7 @@ server is behind. All of this runs in the event loop, except for `Watch.changed`
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,7 @@ ALLOWED_SECONDS = 5.0
 CATCH_UP_SECONDS = 0.02
 ASK_AGAIN_SECONDS = 2.0
 T = TypeVar("T")
+log = logging.getLogger("tidegate.server")
 
 
 class Hub:
@@ -219,14 +221,20 @@ class Hub:
             now = time.monotonic()
             for stream in list(self._streams):
                 self._look_at(stream, now)
-            for watch in list(self._watches.values()):
-                if watch.keys:
-                    await self._attach(watch)
-                else:
-                    del self._watches[watch.topic]
-            if now - checked_at >= ALLOWED_SECONDS:
-                checked_at = now
-                await self._check_callers()
+            try:
+                await self._attach_all()
+                if now - checked_at >= ALLOWED_SECONDS:
+                    checked_at = now
+                    await self._check_callers()
+            except Exception:  # the other streams must go on
+                log.exception("model streams")
+
+    async def _attach_all(self) -> None:
+        for watch in list(self._watches.values()):
+            if watch.keys:
+                await self._attach(watch)
+            else:
+                del self._watches[watch.topic]
 
     def _look_at(self, stream: Stream, now: float) -> None:
         if stream.writing_since is not None:
@@ -256,6 +264,8 @@ class Hub:
         self._is_ended = True
         for stream in list(self._streams):
             stream.end()
+            if stream.writing_since is not None:
+                stream.abort()  # its client reads nothing: the server would wait for it
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)

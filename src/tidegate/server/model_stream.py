@@ -30,6 +30,7 @@ class ModelStreamResponse(Response):
     def __init__(self, hub: Hub, stream: Stream, *, live: bool) -> None:
         super().__init__(media_type=stream.style.media_type)
         del self.headers["content-length"]
+        self.headers["X-Accel-Buffering"] = "no"  # else nginx collects frames before it sends them
         self._hub = hub
         self._stream = stream
         self._live = live
