@@ -25,7 +25,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   install python3-venv
 fi
 
-# Python compiles what is imported, when it is imported: that is a small part of what is installed.
+# What is imported is compiled below: it is a small part of what is installed.
 pip=(.venv/bin/python -m pip --disable-pip-version-check --quiet install --no-compile)
 
 packages() { # Spark is as large as all others together: two processes install the two halves
@@ -45,4 +45,6 @@ step "creating .venv" "$python" -m venv .venv
 step "installing the build tools" "${pip[@]}" --require-hashes -r locks/tools.txt
 step "installing Spark and the other packages (about 600 MB)" packages
 step "installing tidegate from this folder" "${pip[@]}" --no-deps --no-build-isolation --editable .
+step "compiling what tidegate imports" env -u PYTHONDONTWRITEBYTECODE \
+  .venv/bin/python -c "import confluent_kafka, fastapi, pandas, pyspark.sql, uvicorn, tidegate.cli.main, tidegate.spark.running"
 touch .venv/ready
