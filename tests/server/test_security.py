@@ -29,7 +29,7 @@ from tidegate.server.streams import Streams
 from tidegate.server.tokens import Scope, Tokens, add_token, remove_token
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-OPEN = {"/health/live", "/health/ready"}
+OPEN = {"/client.js", "/health/live", "/health/ready"}
 NAMES = {"app": "gated", "gate": "door", "key": "ada", "store": "counted", "topic": "events"}
 NAMES |= {"model": "workflows", "id": "w1"}
 
