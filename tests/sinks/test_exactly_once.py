@@ -372,7 +372,12 @@ def test_a_thread_reports_a_failure_once_and_goes_on(
             raise error
 
     sink = copies.sink()
-    thread = SinkThread("copies", lambda _: (sink, copies._reader), reported.append)
+
+    def report(error: TidegateError) -> bool:
+        reported.append(error)
+        return True
+
+    thread = SinkThread("copies", lambda _: (sink, copies._reader), report)
     with faultpoints.installed(fail):
         thread.start()
         wait_for(lambda: sink.counts.records > 0 and not any(sink.behind.values()))

@@ -31,8 +31,9 @@ class SinkThread:
         self,
         name: str,
         make: MakeSink,
-        report: Callable[[TidegateError], None],
+        report: Callable[[TidegateError], bool],
     ) -> None:
+        """`report` returns whether it could report the error; if not, it gets the next one."""
         self._name = name
         self._report = report
         self._reported = ""
@@ -46,10 +47,11 @@ class SinkThread:
     def close(self, *, catch_up: bool = False) -> None:
         """Finish the transaction and end; with `catch_up` first apply what is committed now."""
         self._ended.set()
-        if self._thread.is_alive():
+        started = self._thread.ident is not None
+        if started:
             self._thread.join()
         try:
-            if catch_up:
+            if catch_up and started:
                 self._sink.follow(threading.Event(), until_caught_up=True)
         except TidegateError as error:
             self._troubled(error)
@@ -67,10 +69,10 @@ class SinkThread:
     def _troubled(self, error: TidegateError) -> bool:
         """Report an error once, however often it repeats."""
         if str(error) != self._reported:
-            self._reported = str(error)
             message = f"sink {self._name!r}: {error.message}"
             with suppress(TidegateError):
-                self._report(StateError(error.code, message, error.hint))
+                if self._report(StateError(error.code, message, error.hint)):
+                    self._reported = str(error)
         return True
 
     def _notice(self, found: Rereading | SerdeError) -> None:

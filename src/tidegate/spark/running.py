@@ -7,11 +7,11 @@ import logging
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -38,11 +38,15 @@ from tidegate.runtime.slot.host import machine_name
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Warned, publish_status
 from tidegate.serde.registry_settings import resolved_registry, use_registry
+from tidegate.sinks.settings import SinkSettings, sink_settings
 from tidegate.spark.launcher import SparkLauncher
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, ship
 from tidegate.spark.stages import check_stages
 from tidegate.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from tidegate.sinks.threads import SinkThread
 
 logger = logging.getLogger("tidegate")
 
@@ -77,6 +81,7 @@ class Running:
         check_session(session)
         self._name = name
         self._config = config
+        given = {name: sink_settings(config, name) for name in sinks}
         self._registry = resolved_registry(config.registry)
         use_registry(self._registry)
         self._stack = ExitStack()
@@ -94,6 +99,7 @@ class Running:
             log = ReopeningLog(lambda: open_log(location, clock=clock))
             self._stack.callback(log.close)
             run = prepare(topology, log, clock, partitions=config.partitions, create_sources=False)
+            threads = self._sinks(given, topology, log, clock, catch_up=until_caught_up) if given else []
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
             self._fingerprint = fingerprint(name)
             ship(name, session.sparkContext, Path(folder))
@@ -106,8 +112,8 @@ class Running:
                 until_caught_up=caught_up,
                 machine=machine_name() if location.on_one_machine else None,
             )
-            if sinks:
-                self._start_sinks(sinks, topology, log, clock, catch_up=until_caught_up)
+            for thread in threads:
+                thread.start()
             self._open_resources = self._stack.pop_all()
         self._thread = threading.Thread(target=self._run_coordinator, name=f"tidegate-{app.id}", daemon=True)
         self._thread.start()
@@ -144,25 +150,31 @@ class Running:
         finally:
             self._open_resources.close()
 
-    def _start_sinks(
-        self, names: Sequence[str], topology: Topology, log: Log, clock: Clock, *, catch_up: bool
-    ) -> None:
-        from tidegate.sinks.settings import sink_settings
-        from tidegate.sinks.threads import SinkThread, sink_maker
+    def _sinks(
+        self, given: Mapping[str, SinkSettings], topology: Topology, log: Log, clock: Clock, *, catch_up: bool
+    ) -> list[SinkThread]:
+        """Create the threads of the sinks. They are started behind the coordinator, to which they report."""
+        try:
+            from tidegate.sinks.threads import SinkThread, sink_maker
+        except ImportError as error:
+            message = f"SQLAlchemy is not installed: {error}"
+            raise ConfigError("no-database-client", message, "pip install tidegate[postgres]") from None
 
-        def report(error: TidegateError) -> None:
+        def report(error: TidegateError) -> bool:
             """Publish it for the overview of this run, and for servers that follow it."""
-            logger.warning("%s", error)
-            warned = Warned(self._coordinator.epoch, DRIVER, 0, error.code, error.message, error.hint)
-            publish_status(log, topology.app, warned, clock.now())
+            epoch = self._coordinator.epoch
+            if epoch:  # 0: the overview does not follow the status topic yet
+                logger.warning("%s", error)
+                warned = Warned(epoch, DRIVER, 0, error.code, error.message, error.hint)
+                publish_status(log, topology.app, warned, clock.now())
+            return bool(epoch)
 
         threads = []
-        for name in names:
-            make = sink_maker(log, sink_settings(self._config, name), self._config.folder, topology, clock)
+        for name, settings in given.items():
+            make = sink_maker(log, settings, self._config.folder, topology, clock)
             threads.append(SinkThread(name, make, report))
             self._stack.callback(threads[-1].close, catch_up=catch_up)
-        for thread in threads:
-            thread.start()
+        return threads
 
     def _order(self, claim: Claim, slot: int, attempt: int) -> SlotOrder:
         config = self._config
