@@ -72,7 +72,7 @@ class Postgres:
         output = (self.folder / "output").open("ab")
         options = ["-F", "-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}"]
         options += ["-c", "shared_buffers=32MB", "-c", "max_connections=30", "-c", "autovacuum=off"]
-        self._process = subprocess.Popen(
+        process = self._process = subprocess.Popen(
             [self._programs / "postgres", "-D", "data", *options],
             cwd=self.folder,
             stdout=output,
@@ -85,7 +85,7 @@ class Postgres:
             try:
                 self.connect().close()
             except psycopg.OperationalError:
-                assert self._process.poll() is None, (self.folder / "output").read_text()
+                assert process.poll() is None, (self.folder / "output").read_text()
                 assert time.monotonic() < deadline, (self.folder / "output").read_text()
                 time.sleep(0.02)
             else:

@@ -251,11 +251,14 @@ def test_a_sink_that_slept_while_it_followed_reads_again(d: Driver, copies_of: M
     d.send(TOTALS, "goes", Total(1))
 
     def sleep_once(step: str) -> None:
-        if step == "sink.1" and (arrival := next(arrivals)) == 3:
+        if step != "sink.1":
+            return
+        arrival = next(arrivals)
+        if arrival == 3:
             d.send(TOTALS, "goes", None)
             d.send(TOTALS, "stays", Total(2))
             forget_deletions(d)
-        elif step == "sink.1" and arrival > 3 and not any(sink.behind.values()) and sink.counts.swept:
+        elif arrival > 3 and not any(sink.behind.values()) and sink.counts.swept:
             ended.set()
 
     sink = copies.sink(models=[])
