@@ -50,18 +50,18 @@ def test_a_state_and_what_changed_since_a_version(run: Run, driver: Driver) -> N
     driver.send(EVENTS, "w1", StepDone("send", 2.0), Started("Shipped"))
     driver.run()
     frame = run("models", "get", "workflows", "w1", "--since", held).json
-    assert (frame["kind"], frame["from"]) == ("patch", held)
+    assert (frame["event"], frame["from"]) == ("patch", held)
     assert apply(before, frame["patch"]) == run("models", "get", "workflows", "w1").json
 
 
 def test_changes_are_followed_from_a_version_on(run: Run, driver: Driver) -> None:
     first = run("models", "tail", "workflows", "w1", "--limit", "1").json
-    assert (first["kind"], first["state"]["title"]) == ("state", "Ship")
+    assert (first["event"], first["state"]["title"]) == ("state", "Ship")
     driver.send(EVENTS, "w1", Started("Shipped"))
     driver.run()
     lines = run("models", "tail", "workflows", "w1", "--since", first["token"], "--timeout", "0.1").out
     [frame] = [msgspec.json.decode(line) for line in lines.splitlines()]
-    assert (frame["kind"], frame["patch"]) == ("patch", {"*": {"title": {"=": "Shipped"}}})
+    assert (frame["event"], frame["patch"]) == ("patch", {"*": {"title": {"=": "Shipped"}}})
 
 
 def test_the_versions_of_an_id(run: Run, driver: Driver) -> None:

@@ -115,7 +115,7 @@ def test_what_is_no_frame_for_the_held_version_is_never_applied(kind: str) -> No
         stream(changed(frame(TWO), id="w/2"), hold=True),
         stream(b"<html>\n", hold=True),
         stream(b"[]\n", hold=True),
-        stream(changed(frame(TWO), kind="other"), hold=True),
+        stream(changed(frame(TWO), event="other"), hold=True),
         stream(changed(frame(TWO), token=5), hold=True),
         stream(msgspec.json.encode(failing) + b"\n", hold=True),
         json_response(200, "<html>", "text/html"),

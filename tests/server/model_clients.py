@@ -78,15 +78,15 @@ class FleetClient:
     def _check(self, frame: dict[str, Any]) -> None:
         counts, before = self._counts, self.held
         counts.frames += 1
-        if frame["kind"] == "patch":
+        if frame["event"] == "patch":
             assert frame["from"] == before.token, "frames chain without a gap"
             counts.patches += 1
             state = apply(before.state, frame["patch"])
         else:
             state = frame.get("state")
-            if before.token and _life(before.token) == _life(frame["token"]) and frame["kind"] == "state":
+            if before.token and _life(before.token) == _life(frame["token"]) and frame["event"] == "state":
                 counts.resets.append(f"{self._id}: {before.token} -> {frame['token']}")
-        if frame["kind"] != "gone":
+        if frame["event"] != "gone":
             assert frame["digest"] == digest(state)
         self.held = Held(frame["token"], state)
         if self._random.random() < 0.2:

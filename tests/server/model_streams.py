@@ -29,15 +29,15 @@ class Held:
 
     def take(self, frame: Frame) -> None:
         """Apply a frame: it must follow the one before, and lead to the state that it names."""
-        self.kinds.append(frame["kind"])
-        if frame["kind"] == "patch":
+        self.kinds.append(frame["event"])
+        if frame["event"] == "patch":
             assert frame["from"] == self.token, "a gap between two frames"
             self.state = apply(self.state, frame["patch"])
         else:
             assert "from" not in frame
             self.state = frame.get("state")
         self.token = frame["token"]
-        if frame["kind"] != "gone":
+        if frame["event"] != "gone":
             assert digest(self.state) == frame["digest"]
 
 

@@ -152,7 +152,7 @@ def test_the_end_of_the_token_ends_the_streams_of_its_grants(
     monkeypatch.setattr(model_hub, "ALLOWED_SECONDS", 0.1)
     monkeypatch.setattr(model_hub, "TICK_SECONDS", 0.1)
     with following(browser, f"{W1}/events") as frames:
-        assert next(frames)["kind"] == "state"
+        assert next(frames)["event"] == "state"
         remove_token(file, "backend")
         assert [frame["error"]["code"] for frame in frames] == ["no-token"]
     assert code(browser.get(W1)) == (401, "no-token")

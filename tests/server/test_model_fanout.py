@@ -105,7 +105,7 @@ def test_a_server_that_is_behind_reads_on_and_resets_nobody(
     token = model.token("w1")
     threading.Timer(0.3, may_read.set).start()
     frame = one_frame(client, W1, token)
-    assert (frame["kind"], frame["from"], frame["patch"]) == ("patch", token, {})
+    assert (frame["event"], frame["from"], frame["patch"]) == ("patch", token, {})
 
 
 def test_an_id_that_was_just_created_is_found_by_a_server_that_is_behind(
@@ -341,12 +341,12 @@ def test_a_removed_token_ends_its_streams(
     tokens = [add_token(file, name, Scope.READ) for name in ("kept", "removed")]
     kept, removed = (serve(token, tokens="tokens.json") for token in tokens)
     with following(kept, W1) as staying, following(removed, W1) as ending:
-        assert next(staying)["kind"] == next(ending)["kind"] == "state"
+        assert next(staying)["event"] == next(ending)["event"] == "state"
         remove_token(file, "removed")
         assert [frame["error"]["code"] for frame in ending] == ["no-token"]
-        assert one_frame(kept, W1)["kind"] == "state"
+        assert one_frame(kept, W1)["event"] == "state"
     with following(kept, W1) as staying:
-        assert next(staying)["kind"] == "state"
+        assert next(staying)["event"] == "state"
 
 
 def test_a_grant_opens_its_id_until_it_ends(
@@ -366,6 +366,6 @@ def test_a_grant_opens_its_id_until_it_ends(
         body = [{"model": "workflows", "id": id}]
         assert client.post("/streams?live=false", json=body).status_code == code
     with following(client, W1) as frames:
-        assert next(frames)["kind"] == "state"
+        assert next(frames)["event"] == "state"
         assert [frame["error"]["code"] for frame in frames] == ["grant-ended"]
     assert client.get("/workflows/w1").json()["error"]["code"] == "grant-ended"

@@ -41,7 +41,7 @@ def model(d: Driver) -> ModelView:
 def test_the_state_of_an_id(client: Client, model: ModelView) -> None:
     answer = client.get("/workflows/w1")
     frame = answer.json()
-    assert (frame["kind"], frame["id"], frame["token"]) == ("state", "w1", model.token("w1"))
+    assert (frame["event"], frame["id"], frame["token"]) == ("state", "w1", model.token("w1"))
     assert answer.headers["etag"] == f'"{model.token("w1")}"'
     held = Held()
     held.take(frame)

@@ -83,7 +83,7 @@ export class Held {
     if (!isObject(frame) || frame["id"] !== this.id || typeof frame["token"] !== "string") {
       throw new Unusable("a frame of something else");
     }
-    if (frame["kind"] === "patch" && frame["from"] !== this.asked) {
+    if (frame["event"] === "patch" && frame["from"] !== this.asked) {
       throw new Unusable("a patch for another version");
     }
     return frame;
@@ -92,7 +92,7 @@ export class Held {
   /** The version after the frame; null if its digest is another one. */
   private async checked(frame: { [key: string]: Json }): Promise<Version | null> {
     const token = frame["token"] as string;
-    const kind = frame["kind"];
+    const kind = frame["event"];
     if (kind === "gone") return { token, state: null, gone: true, kind };
     if (kind !== "state" && kind !== "patch") throw new Unusable("a frame of an unknown kind");
     try {

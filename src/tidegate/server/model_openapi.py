@@ -56,7 +56,7 @@ def _show_state(item: dict[str, Any], name: str) -> None:
         "type": "object",
         "properties": {
             **dict.fromkeys(("id", "token", "digest"), text),
-            "kind": {"const": "state"},
+            "event": {"const": "state"},
             "state": {"$ref": f"#/components/schemas/{name}.state"},
         },
     }

@@ -201,7 +201,7 @@ var Held = class {
     if (!isObject(frame) || frame["id"] !== this.id || typeof frame["token"] !== "string") {
       throw new Unusable("a frame of something else");
     }
-    if (frame["kind"] === "patch" && frame["from"] !== this.asked) {
+    if (frame["event"] === "patch" && frame["from"] !== this.asked) {
       throw new Unusable("a patch for another version");
     }
     return frame;
@@ -209,7 +209,7 @@ var Held = class {
   /** The version after the frame; null if its digest is another one. */
   async checked(frame) {
     const token = frame["token"];
-    const kind = frame["kind"];
+    const kind = frame["event"];
     if (kind === "gone") return { token, state: null, gone: true, kind };
     if (kind !== "state" && kind !== "patch") throw new Unusable("a frame of an unknown kind");
     try {
