@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-REPEATED = ("repeated", "SOAK")
+REPEATED: tuple[str, ...] = ("repeated", "SOAK")
 
 
 def _users(tree: ast.Module) -> set[str]:

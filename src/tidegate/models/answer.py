@@ -23,7 +23,13 @@ from tidegate.models.token import Token, parse_token
 Kind = Literal["state", "patch", "gone"]
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"came_from": "from", "kind": "event"}):
+class Frame(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"came_from": "from", "kind": "event"},
+):
     """One element of a stream."""
 
     id: str
