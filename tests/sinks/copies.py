@@ -34,6 +34,7 @@ class Copies:
         self._schema = place.get("schema")
         self._reader = Database(place["url"], Path())
         self._open: list[Database] = [self._reader]
+        self._loaded: dict[str, sa.Table] = {}
 
     def sink(self, **settings: Any) -> Sink:
         """A new sink, as another process would have it."""
@@ -60,7 +61,10 @@ class Copies:
     def raw(self, table: str) -> list[Mapping[str, Any]]:
         """All columns."""
         with self._reader.transaction() as connection:
-            loaded = sa.Table(table, sa.MetaData(schema=self._schema), autoload_with=connection)
+            if table not in self._loaded:
+                metadata = sa.MetaData(schema=self._schema)
+                self._loaded[table] = sa.Table(table, metadata, autoload_with=connection)
+            loaded = self._loaded[table]
             found: Any = connection.execute(sa.select(loaded).order_by(*loaded.primary_key.columns))
             return list(found.mappings())
 
