@@ -210,8 +210,9 @@ def test_a_hash_that_cannot_be_part_of_a_token_is_refused() -> None:
             d.run()
 
 
-def test_an_id_that_is_too_long_is_refused(d: Driver) -> None:
-    d.send(EVENTS, "w" * 513, Started("Ship"))
+@pytest.mark.parametrize("id", ["w" * 513, "", "w\0"])
+def test_an_id_that_clients_cannot_name_is_refused(d: Driver, id: str) -> None:
+    d.send(EVENTS, id, Started("Ship"))
     with pytest.raises(SerdeError, match="bad-id"):
         d.run()
 

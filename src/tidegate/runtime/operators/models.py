@@ -73,6 +73,8 @@ def model(chain: Chain, node: Node, parent: int) -> Handler:
 
 def _checked_id(id: str) -> str:
     size = len(id.encode())
-    if not 0 < size <= LONGEST_ID:
-        raise SerdeError("bad-id", f"an id of {size:,} bytes", f"use 1 to {LONGEST_ID} bytes as the key")
+    if not 0 < size <= LONGEST_ID or "\0" in id:
+        what = "with a NUL character" if "\0" in id else f"of {size:,} bytes"
+        hint = f"use 1 to {LONGEST_ID} bytes of text without NUL as the key"
+        raise SerdeError("bad-id", f"an id {what}", hint)
     return id
