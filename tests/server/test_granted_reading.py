@@ -10,6 +10,7 @@ import pytest
 from tests.models.app import EVENTS, Started, Workflow, reducer, workflows
 from tests.server.conftest import Client, Serve
 from tests.server.model_streams import events_of, following, one_frame
+from tests.waiting import wait_for
 
 from tidegate import App
 from tidegate.config.config import Config
@@ -109,7 +110,7 @@ def test_a_model_of_the_same_name_in_another_app_is_refused(
         d.run()
     first, second = {"app": "workflows"}, {"app": "second"}
     assert browser.get(W1, params=first).status_code == 200
-    assert backend.get(W1, params=second).status_code == 200
+    wait_for(lambda: backend.get(W1, params=second).status_code == 200)  # it has read the manifests lately
     for path in (W1, f"{W1}/events", f"{W1}/history"):
         assert code(browser.get(path, params=second)) == (403, "not-granted")
     assert code(browser.post("/streams", json=followed("w1", app="second"))) == (403, "not-granted")
