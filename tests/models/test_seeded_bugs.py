@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.models.app import EVENTS, Started, StepDone, workflows
 from tests.models.histories import check_history
 from tests.repetitions import repeated
 
 from tidegate.models import stamps
-from tidegate.models.row import ModelRow
+from tidegate.models.fold import Fold, Step
+from tidegate.models.row import ModelRow, encode_stamps
 from tidegate.models.stamps import ListStamps, ObjectStamps
 from tidegate.models.token import Token
+from tidegate.testing import Driver
 
 SEEDS = 40
 answers = importlib.import_module("tidegate.models.answer")  # the package has a function of this name
@@ -92,3 +95,32 @@ def test_a_seeded_bug_is_found(bug: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises((AssertionError, ValueError)):
         for seed in range(SEEDS):
             check_history(seed)
+
+
+def test_a_failed_record_that_leaves_its_stamps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = Fold.apply
+
+    def careless(self: Fold, row: ModelRow, diff: Any) -> Step:
+        try:
+            return apply(self, row, diff)
+        except ValueError:
+            half = msgspec.structs.replace(
+                row, sequence=row.sequence + 1, stamps=encode_stamps(row.sequence + 1)
+            )
+            return Step(half)
+
+    check_failed_record()
+    monkeypatch.setattr(Fold, "apply", careless)
+    with pytest.raises(AssertionError):
+        check_failed_record()
+
+
+def check_failed_record() -> None:
+    """A record that fails leaves the row, its stamps and its version as they were."""
+    with Driver(workflows(on_error="skip")) as d:
+        d.send(EVENTS, "w1", Started("Ship"))
+        d.run()
+        before = d.model("workflows").rows()
+        d.send(EVENTS, "w1", StepDone("pack", -1.0))
+        d.run()
+        assert d.model("workflows").rows() == before

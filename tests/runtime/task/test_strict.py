@@ -110,6 +110,18 @@ def sensitive_behind(app: App) -> None:
     by_end.process("last", last_text, stores=[ENDS]).to(TEXTS)
 
 
+def modelled(app: App) -> None:
+    """Rows of a model: state, hash and stamps all depend on the order of the diffs."""
+    app.model("sums", source=app.stream(IN).merge(app.stream(MORE)), initial=dict)(added)
+
+
+def added(state: dict[str, Any], value: int) -> dict[str, Any] | None:
+    if value == 0:
+        return None
+    name = f"n{value % 5}"
+    return {**state, "last": [*state.get("last", []), value][-3:], name: state.get(name, 0) + value}
+
+
 def chain(record: Record[str, int], ctx: Context[str, str]) -> None:
     kept = ctx.store(CHAIN)
     text = f"{kept.get(record.key) or ''}.{record.value}"[-40:]
@@ -257,7 +269,9 @@ def folder() -> Any:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.mark.parametrize("declare", [order_sensitive, timed, straight, repartitioned, sensitive_behind])
+@pytest.mark.parametrize(
+    "declare", [order_sensitive, timed, straight, repartitioned, sensitive_behind, modelled]
+)
 def test_outputs_and_stores_are_equal_byte_for_byte_whatever_the_timing(
     declare: Callable[[App], None], folder: Path
 ) -> None:
