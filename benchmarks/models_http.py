@@ -4,6 +4,7 @@ behind      the first frame of a client that is 10, 1,000 and 100,000 events beh
 fan-out     1,000 clients on one id with 10 changes a second: p99 at most 400 ms from the change to the last
             byte at the client, and at most 64 KiB of the server's memory for each
 reconnect   500 clients at once: all have their first frame within 2 s
+stalled     50 clients beside 100 that read nothing: p99 at most 1.5 times that without these
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,7 +29,7 @@ import msgspec
 
 from benchmarks.gate import Bench
 from benchmarks.models import EVENTS, STEPS, StepDone, Workflow, event, reducer
-from benchmarks.report import Report, percentile, run
+from benchmarks.report import Report, median, percentile, run
 from tidegate import App
 from tidegate.log.reads import fold
 from tidegate.models.row import decode_row
@@ -148,49 +150,88 @@ def behind(report: Report, one: Ground, *, quick: bool) -> None:
 
 def fan_out(report: Report, one: Ground, *, quick: bool) -> None:
     clients, seconds = (100, 3) if quick else (1_000, 20)
-    token, before = one.token(), one.server_kib()
     report.progress(f"{clients:,} clients, {CHANGES_PER_SECOND} changes a second")
-    written: dict[int, float] = {}
-    sequence = int(token.split("-")[1])
-    going, changed = threading.Event(), threading.Event()
+    followed = Followed(one, clients, seconds)
+    report.measured("memory for each client", followed.kib_at_first, "KiB")
+    report.at_most("memory for each client, under load", followed.kib_under_load, "KiB", 64)
+    report.measured("changes seen", followed.seen, "of all")
+    report.measured("from the change to the client, p50", followed.percentile(50), "ms")
+    report.at_most("from the change to the client, p99", followed.percentile(99), "ms", 400)
 
-    def change() -> None:
-        going.wait()
-        for number in range(seconds * CHANGES_PER_SECOND):
-            due = time.monotonic() + 1 / CHANGES_PER_SECOND
-            written[sequence + number + 1] = time.monotonic()
-            one.send(1)
-            time.sleep(max(0.0, due - time.monotonic()))
 
-    async def follow() -> list[Following]:
-        all_clients = [Following(one.url, token) for _ in range(clients)]
-        tasks = [asyncio.create_task(client.run()) for client in all_clients]
-        await asyncio.gather(*(client.first.wait() for client in all_clients))
-        report.measured("memory for each client", (one.server_kib() - before) / clients, "KiB")
-        going.set()
-        await asyncio.to_thread(changed.wait)
+def stalled(report: Report, one: Ground, *, quick: bool) -> None:
+    """Clients beside 100 that read nothing, in turns with clients alone."""
+    alone, beside = [], []
+    for turn in range(1 if quick else 3):
+        report.progress(f"beside 100 readers that read nothing, turn {turn + 1}")
+        alone.append(Followed(one, 50, 3 if quick else 8).percentile(99))
+        with ExitStack() as stack:
+            for _ in range(100):
+                stack.enter_context(closing(_open_and_read_nothing(one.url)))
+            beside.append(Followed(one, 50, 3 if quick else 8).percentile(99))
+    report.measured("50 clients alone, p99", median(alone), "ms")
+    report.at_most("beside 100 that read nothing, times that", median(beside) / median(alone), "x", 1.5)
+
+
+def _open_and_read_nothing(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    made = socket.create_connection((parts.hostname, parts.port))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.sendall(f"GET /workflows/{ID.decode()}/events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+    return made
+
+
+class Followed:
+    """What clients of the id got while it changed for some seconds."""
+
+    def __init__(self, one: Ground, clients: int, seconds: int) -> None:
+        self._one = one
+        self._clients = clients
+        self._going, self._changed = threading.Event(), threading.Event()
+        self._before = one.server_kib()
+        self._token = one.token()
+        written: dict[int, float] = {}
+        sequence = int(self._token.split("-")[1])
+        with ThreadPoolExecutor(1) as pool:
+            following = pool.submit(lambda: asyncio.run(self._follow()))
+            self._going.wait()
+            for number in range(seconds * CHANGES_PER_SECOND):  # the app works in the thread that opened it
+                due = time.monotonic() + 1 / CHANGES_PER_SECOND
+                written[sequence + number + 1] = time.monotonic()
+                one.send(1)
+                time.sleep(max(0.0, due - time.monotonic()))
+            self._changed.set()
+            followed = following.result()
+        self._latencies: list[float] = []
+        for client in followed:
+            seen = sequence
+            for at, newest in client.frames:
+                numbers = (number for number in range(seen + 1, newest + 1) if number in written)
+                self._latencies += [at - written[number] for number in numbers]
+                seen = max(seen, newest)
+        self.seen = len(self._latencies) / (clients * len(written))
+
+    def percentile(self, percent: int) -> float:
+        """In milliseconds, from the change to the client."""
+        return percentile(self._latencies, percent) * 1e3
+
+    async def _follow(self) -> list[Following]:
+        clients = [Following(self._one.url, self._token) for _ in range(self._clients)]
+        tasks = [asyncio.create_task(client.run()) for client in clients]
+        await asyncio.gather(*(client.first.wait() for client in clients))
+        self.kib_at_first = self._kib()
+        self._going.set()
+        await asyncio.to_thread(self._changed.wait)
         await asyncio.sleep(1)
-        report.at_most("memory for each client, under load", (one.server_kib() - before) / clients, "KiB", 64)
+        self.kib_under_load = self._kib()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return all_clients
+        return clients
 
-    # The app works in this thread, which opened its state.
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(lambda: asyncio.run(follow()))
-        change()
-        changed.set()
-        followed = following.result()
-    latencies = []
-    for client in followed:
-        seen = sequence
-        for at, newest in client.frames:
-            latencies += [at - written[number] for number in range(seen + 1, newest + 1) if number in written]
-            seen = max(seen, newest)
-    report.measured("changes seen", len(latencies) / (len(followed) * len(written)), "of all")
-    report.measured("from the change to the client, p50", percentile(latencies, 50) * 1e3, "ms")
-    report.at_most("from the change to the client, p99", percentile(latencies, 99) * 1e3, "ms", 400)
+    def _kib(self) -> float:
+        """The server's memory for each client."""
+        return (self._one.server_kib() - self._before) / self._clients
 
 
 def reconnect(report: Report, one: Ground, *, quick: bool) -> None:
@@ -219,6 +260,7 @@ def measure(report: Report, quick: bool) -> None:
         behind(report, one, quick=quick)
         reconnect(report, one, quick=quick)
         fan_out(report, one, quick=quick)
+        stalled(report, one, quick=quick)
 
 
 if __name__ == "__main__":

@@ -94,16 +94,17 @@ def reached(client: ModelClient, token: str) -> int:
 
 def test_a_cancelled_wait_loses_nothing() -> None:
     async def main(url: str) -> list[Version]:
-        client = AsyncModelClient(url, "flows", ID)
         found: list[Version] = []
-        versions = client.subscribe()
-        while len(found) < 3:
-            try:
-                async with asyncio.timeout(0.01):
-                    found.append(await anext(versions))
-            except TimeoutError:
-                continue
-        client.close()
+        async with AsyncModelClient(
+            url, "flows", ID
+        ) as client:  # connected: that may take longer than a wait
+            versions = client.subscribe()
+            while len(found) < 3:
+                try:
+                    async with asyncio.timeout(0.01):
+                        found.append(await anext(versions))
+                except TimeoutError:
+                    continue
         return found
 
     pieces = [part for one in frames() for part in (one[:9], one[9:40], one[40:])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.waiting import HANG_SECONDS
 
 import tidegate
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
-from tidegate.errors import TidegateError
+from tidegate.errors import LogError, TidegateError
 from tidegate.load import load_app
 from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running
@@ -47,8 +49,19 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def log(config: Config) -> Iterator[Connection]:
-    with tidegate.connect(config=config) as opened:
+    with connected(config) as opened:
         yield opened
+
+
+def connected(config: Config) -> Connection:
+    """A connection to the log. A broker on a busy machine may take longer to answer than `connect` waits."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while True:
+        try:
+            return tidegate.connect(config=config)
+        except LogError as error:
+            if not error.retryable or time.monotonic() > deadline:
+                raise
 
 
 @pytest.fixture
