@@ -297,7 +297,7 @@ def test_clients_that_read_nothing_cost_little_and_disturb_nobody(
         stuck = [size for size in sizes if size > 0]
         assert len(stuck) == 100
         assert max(stuck) <= 192 << 10
-        assert slowest < 30  # on a busy machine; a server that waits for them takes 60
+        assert slowest < 5
 
 
 def test_a_client_that_takes_nothing_is_disconnected(
