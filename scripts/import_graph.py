@@ -24,12 +24,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS = (
     "errors types",
-    "clock config record",
+    "clock config record fingerprint",
     "log serde settings models",
     "state text topics client",
     "stores topology connect",
-    "gate",
+    "gate changes",
     "dsl runtime",
+    "upgrade",
     "app server",
     "load sinks",
     "spark",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 from tests import time_limit
 from tests.class_archives import use_spark_archive
@@ -41,6 +44,8 @@ __all__ = [
 ]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+ROOM_BYTES = 1 << 30
+"""Of memory, for the folders of drivers."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else processes that tests start ignore SIGINT
@@ -50,6 +55,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 use_spark_archive()
+
+# Else each command that a test runs in its own process builds all commands again, with all their parameters.
+pytest.MonkeyPatch().setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
 
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")  # a machine that is slow is no fault of the code
@@ -93,6 +101,24 @@ def kafka(
     given = getattr(request.config, "workerinput", None)
     with broker_for(given, tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drivers_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Make the folders of drivers, thousands of them, in memory. Those of pytest, where brokers write, are
+    chosen first and stay on disk."""
+    tmp_path_factory.getbasetemp()
+    get_temp_dir()  # of multiprocessing, which removes it later than this
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM_BYTES:
+        yield
+        return
+    before = tempfile.tempdir
+    made = tempfile.mkdtemp(prefix="tidegate-tests-", dir=MEMORY)
+    Path(made).chmod(0o755)  # for tests without rights of their own
+    tempfile.tempdir = made
+    yield
+    tempfile.tempdir = before
+    shutil.rmtree(made, ignore_errors=True)
 
 
 @pytest.fixture

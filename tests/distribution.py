@@ -5,6 +5,7 @@ a file for the controller, which hands them out:
 
     uses the Spark session              one unit for all: the session takes a core or two by itself
     starts Spark, brokers or the demo   another one for nearly all, for the same reason
+    uses the browser                    one unit for all: there is one browser
     uses a fixture of a file or class   the file: such fixtures start Java programs and servers
     slow, and nothing of that           the test alone
     the rest                            the file
@@ -26,10 +27,11 @@ from tests.shared_broker import ADDRESS, BrokerService
 
 LONGEST = Path(__file__).with_name("longest_units.txt")
 UNITS = "units_file"
-SPARK, PROGRAMS = "the Spark session", "clusters, brokers and demos"
+SPARK, PROGRAMS, BROWSER = "the Spark session", "clusters, brokers and demos", "the browser"
 HEAVY = {
     "tests/spark/": PROGRAMS,
     "tests/docs/test_pages_on_spark.py": PROGRAMS,
+    "tests/dashboard/": BROWSER,
     "tests/cli/test_demo_orders.py": PROGRAMS,
     "tests/kafka/test_broker.py": SPARK,
     "tests/kafka/test_broker_": PROGRAMS,

@@ -28,6 +28,7 @@ from tidegate.errors import (
     UpgradeError,
     UserCodeError,
 )
+from tidegate.fingerprint import logic
 from tidegate.record import Record
 from tidegate.serde import Avro, JavaInteger, JavaLong, Json, JsonSchema, MsgPack, Serde
 from tidegate.settings import Secret, Settings, operational
@@ -68,6 +69,7 @@ __all__ = [
     "UpgradeError",
     "UserCodeError",
     "connect",
+    "logic",
     "operational",
     "read_store",
     "read_topic",

@@ -131,7 +131,7 @@ class App:
     def build(self) -> Topology:
         """Check and return the topology. Raises TopologyError with the line of the mistake."""
         counted = self._settings.counted() if self._settings is not None else {}
-        return validated(self._plan.app, self._plan.nodes, counted)
+        return validated(self._plan.app, self._plan.nodes, counted, self._plan.module)
 
     def start(self, spark: Any, **options: Any) -> Running:
         """Run on a Spark session; returns at once. Options: `name="module:app"` where executors find the app,

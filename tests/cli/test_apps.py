@@ -136,6 +136,7 @@ def test_a_changed_app_is_refused_before_spark_starts_with_what_differs(
     )
     sys.modules.pop(NAME)
     monkeypatch.setenv("PATH", str(tmp_path))  # with no Java it could not go far
+    monkeypatch.setenv("TIDEGATE_UPGRADE", "ask")
     error = run("run", f"{NAME}:app", "--json", code=1).json["error"]
     assert error["code"] == "changed-app"
     assert error["message"].endswith(f"before: new filter ({NAME}.py:12)")

@@ -54,7 +54,8 @@ def test_without_a_terminal_it_plays_its_story_checks_the_sums_and_ends(tmp_path
     assert (demo.returncode, err) == (0, b""), (out, err)
     lines: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
     events = [one["event"] for one in lines]
-    story = ["serving", "flowing", "paused", "stood", "resumed", "checked", "ending", "ended", "kept"]
+    story = ["serving", "flowing", "paused", "stood", "resumed", "checked", "ending"]
+    story += ["changing", "upgraded", "ended", "kept"]
     assert [event for event in dict.fromkeys(events) if event in story] == story
     reported = {one["event"]: one for one in lines}
     assert reported["stood"]["orders"] == reported["paused"]["first_waiting"] - 1
@@ -63,9 +64,11 @@ def test_without_a_terminal_it_plays_its_story_checks_the_sums_and_ends(tmp_path
     ended = reported["ended"]
     assert ended["sent"] == ended["passed"] == ended["outputs"] == reported["checked"]["orders"] > 100
     assert (ended["out_of_turn"], ended["held"], len(ended["customers"])) == (0, 0, 20)
+    upgraded = reported["upgraded"]
+    assert 0 < upgraded["published"] == upgraded["differing"] <= 3
     held = [one["held"] for one in lines if one["event"] == "numbers"]
     assert max(held) > 0
-    assert processes_in(folder) == []
+    wait_for(lambda: processes_in(folder) == [])
     with connect(folder=folder) as connection:
         assert sum(1 for _ in connection.read(ADMITTED)) == ended["passed"]
 

@@ -135,14 +135,14 @@ def test_a_new_plan_is_one_line(events: RunEvents, view: SlotOverview) -> None:
 
 def test_as_json_each_is_one_object_on_stdout(view: SlotOverview, capsys: pytest.CaptureFixture[str]) -> None:
     view.add(Failure(1, 0, 1, "user-code", "no", "h"))
-    view.add(Warned(1, -1, 0, "changed-code", "m", "h"))
+    view.add(Warned(1, -1, 0, "code-not-compared", "m", "h"))
     view.add(numbers(dead_letters=2, skipped=2))
     with RunScreen("shop", json=True) as screen:
         screen.show("running", view)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == [
         '{"app":"shop","event":"failure","slot":0,"attempt":1,"code":"user-code","message":"no","hint":"h"}',
-        '{"app":"shop","event":"warning","code":"changed-code","message":"m","hint":"h"}',
+        '{"app":"shop","event":"warning","code":"code-not-compared","message":"m","hint":"h"}',
         '{"app":"shop","event":"dead-letters","slot":0,"records":2,"since_job_began":2}',
     ]
     assert lines[3:] == ['{"app":"shop","state":"running","slots":0}']

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
 import pytest
-from tests.client.scripted import ID, frame, rows, scripted, stream
+from tests.client.scripted import HEAD, ID, Response, chunk, frame, rows, scripted, stream
 from tests.waiting import HANG_SECONDS
 
 import tidegate.client
@@ -112,6 +113,54 @@ def test_a_cancelled_wait_loses_nothing() -> None:
         found = asyncio.run(main(server.url))
     assert [one.state["n"] for one in found] == [1, 2, 3]
     assert len(server.requests) == 1
+
+
+def test_waits_that_are_cancelled_before_the_connection_is_open_still_open_it() -> None:
+    async def main(url: str) -> list[Version]:
+        client = AsyncModelClient(url, "flows", ID)
+        versions, found = client.subscribe(), list[Version]()
+        for _ in range(1000):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    found.append(await anext(versions))
+                    break
+        client.close()
+        return found
+
+    slow = (HEAD[:5], HEAD[5:20], HEAD[20:], chunk(frame(ONE)))
+    with scripted([Response(slow, hold=True, pause=0.05)]) as server:
+        assert [one.state for one in asyncio.run(main(server.url))] == [{"n": 1}]
+    assert len(server.requests) == 1
+
+
+def test_a_cancelled_wait_does_not_shorten_the_time_before_the_next_attempt() -> None:
+    async def main(url: str) -> int:
+        client = AsyncModelClient(url, "flows", ID, longest_wait=1000.0)
+        client._failures = 20
+        versions = client.subscribe()
+        for _ in range(20):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await anext(versions)
+        client.close()
+        return client._failures
+
+    with scripted([]) as server:
+        assert asyncio.run(main(server.url)) <= 21
+
+
+def test_closing_an_async_client_ends_its_wait_for_the_connection() -> None:
+    async def main(url: str) -> list[Version]:
+        client = AsyncModelClient(url, "flows", ID)
+        task = asyncio.create_task(anext(client.subscribe(), None))
+        async with asyncio.timeout(HANG_SECONDS):
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            client.close()
+            return [one for one in [await task] if one is not None]
+
+    with scripted([Response((HEAD[:5],), hold=True)]) as server:
+        assert asyncio.run(main(server.url)) == []
 
 
 def test_closing_an_async_client_ends_its_iterations() -> None:

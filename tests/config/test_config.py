@@ -9,6 +9,7 @@ import pytest
 from rich.pretty import pretty_repr
 
 from tidegate.config.config import Config, load_config
+from tidegate.config.upgrade import UpgradeSettings
 from tidegate.errors import ConfigError
 
 
@@ -30,7 +31,8 @@ def test_without_a_file_the_defaults_hold_in_the_working_folder(tmp_path: Path) 
     config = Config()
     assert (config.app, config.log) == (None, "sqlite:///.tidegate/log.db")
     assert (config.commit_interval_ms, config.partitions) == (100, 4)
-    assert (config.state_dir, config.upgrade) == (".tidegate/state", "apply")
+    assert config.state_dir == ".tidegate/state"
+    assert config.upgrade == UpgradeSettings(mode="auto", max_removed=0.1, allow_removals=[])
     assert config.state_budget_bytes is None
 
 
@@ -165,3 +167,25 @@ def test_nothing_that_may_be_secret_is_ever_printed(tmp_path: Path) -> None:
     write(tmp_path, f"settings = '{canary}'")
     assert canary not in str(refused(tmp_path))
     assert canary not in str(refused(tmp_path, {"TIDEGATE_PARTITIONS": canary}))
+
+
+def test_upgrades_are_set_by_a_word_or_by_a_section(tmp_path: Path) -> None:
+    write(tmp_path, 'upgrade = "ask"')
+    assert load_config(environ={}, folder=tmp_path).upgrade == UpgradeSettings(mode="ask")
+    environ = {"TIDEGATE_UPGRADE__MAX_REMOVED": "0.5", "TIDEGATE_UPGRADE__ALLOW_REMOVALS": "a, b"}
+    both = UpgradeSettings(mode="ask", max_removed=0.5, allow_removals=["a", "b"])
+    assert load_config(environ=environ, folder=tmp_path).upgrade == both
+    write(tmp_path, '[upgrade]\nmax_removed = 0.25\nallow_removals = ["totals"]')
+    found = load_config({"upgrade": "auto"}, {"TIDEGATE_UPGRADE": "ask"}, tmp_path).upgrade
+    assert found == UpgradeSettings(mode="auto", max_removed=0.25, allow_removals=["totals"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["max_removed = 2", "max_removed = '0.1'", "mode = 'apply'", "removals = ['a']", "allow_removals = 'a'"],
+)
+def test_a_mistake_in_the_section_of_upgrades_is_named(tmp_path: Path, text: str) -> None:
+    write(tmp_path, f"[upgrade]\n{text}")
+    error = refused(tmp_path)
+    assert error.code == "bad-setting"
+    assert text.partition(" ")[0] in str(error)

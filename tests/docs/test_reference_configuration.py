@@ -14,6 +14,7 @@ from tests.docs.reference import names, page, rows, sections, without_blocks
 import tidegate
 from tidegate.config.config import EXAMPLES, PREFIX, SECTIONS, Config
 from tidegate.config.spark import SparkSettings
+from tidegate.config.upgrade import UpgradeSettings
 from tidegate.log.location import KAFKA_PARTS
 from tidegate.server.settings import ServerSettings
 from tidegate.sinks.settings import SinkSettings
@@ -60,7 +61,11 @@ def check(chapter: str, known: dict[str, Any], prefix: str) -> None:
 
 def test_every_key_at_the_top_is_on_the_page_with_its_default_and_its_variable() -> None:
     known = {name: value for name, value in defaults(Config).items() if name in EXAMPLES}
-    check("Top level", {name: known[name] for name in known if name not in SECTIONS}, PREFIX)
+    check("Top level", {name: known[name] for name in known if name not in (*SECTIONS, "upgrade")}, PREFIX)
+
+
+def test_every_key_of_upgrades_is_on_the_page_with_its_default_and_its_variable() -> None:
+    check("[upgrade]", defaults(UpgradeSettings), f"{PREFIX}UPGRADE__")
 
 
 def test_every_key_of_the_server_is_on_the_page_with_its_default_and_its_variable() -> None:
@@ -80,7 +85,7 @@ def test_every_key_of_a_sink_is_on_the_page_with_its_default_and_its_variable() 
 
 
 def test_every_section_has_a_chapter_and_no_other() -> None:
-    assert {name.strip("[]") for name in CHAPTERS if name.startswith("[")} == set(SECTIONS)
+    assert {name.strip("[]") for name in CHAPTERS if name.startswith("[")} == {*SECTIONS, "upgrade"}
 
 
 def test_the_parts_of_the_kafka_section_are_on_the_page() -> None:
@@ -102,7 +107,7 @@ def test_every_flag_on_the_page_is_one_of_the_command_line() -> None:
 
 
 def test_a_key_that_a_flag_sets_names_the_flag() -> None:
-    for chapter in ("Top level", "[spark]", "[server]"):
+    for chapter in ("Top level", "[upgrade]", "[spark]", "[server]"):
         for key, row in table(chapter).items():
             flag = f"--{key.replace('_', '-')}"
             if flag in all_options() and key != "app":  # `--app` of `tidegate state` is another thing
@@ -133,7 +138,4 @@ def test_the_file_that_is_shown_can_be_loaded(tmp_path: Path) -> None:
 
     config = load_config(environ={}, folder=tmp_path)
     assert (config.app, config.partitions) == ("orders:app", 12)
-    unused = {"upgrade"}
-    assert [key for key in EXAMPLES if not re.search(rf"^(\[{key}|{key} =)", text, re.MULTILINE)] == list(
-        unused
-    )
+    assert [key for key in EXAMPLES if not re.search(rf"^(\[{key}|{key} =)", text, re.MULTILINE)] == []

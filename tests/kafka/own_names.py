@@ -87,9 +87,6 @@ class OwnNames:
     def mirror(self, group: str, positions: Mapping[TopicPartition, Offset]) -> None:
         self.log.mirror(self._prefix + group, {self.prefixed(one): at for one, at in positions.items()})
 
-    def staging(self) -> OwnNames:
-        return self
-
     def compact(self, topic: str) -> None:
         """Wait until the broker has left no more than one record of each key, but for its newest segment:
         topics that a test compacts are made with `segment.ms` 1."""

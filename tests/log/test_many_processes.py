@@ -34,7 +34,7 @@ from tidegate.types import Offset, TopicPartition
 
 ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or repeated(4, soak=60))
-LEAST = {"kills": 10, "restarts": 1, "zombies": 2}
+LEAST = {"kills": 10, "restarts": 1, "zombies": 2, "late commits": 1}
 """Takes as long as it takes: the processes of a busy machine get less done in the same time."""
 READERS = ["r0", "r1", "r2", "r3"]
 SECONDS_PER_ZOMBIE = 3
@@ -118,21 +118,22 @@ class Crowd:
 
     def step(self) -> None:
         """Wait a little, then do something to one process, mostly to one that got as far as to do something
-        itself. A second holder of an id comes at least every few seconds."""
+        itself. The first is a restart: on a busy machine few get that far. A second holder of an id comes at
+        least every few seconds."""
         time.sleep(self.dice.uniform(0.05, 0.3))
         name = self.dice.choice([*WRITERS, *WRITERS, *READERS])
         holders = [one for one in WRITERS if self.live[one].lines("ack") > self.dice.randrange(20)]
         roll = self.dice.random()
         if holders and self.counts["zombies"] < (time.monotonic() - self.began) / SECONDS_PER_ZOMBIE:
-            self.replace(self.dice.choice(holders), asleep=roll < 0.6)
-        elif roll < 0.05:
+            self.replace(self.dice.choice(holders), asleep=roll < 0.6, late=not self.counts["late commits"])
+        elif roll < 0.05 and self.counts["restarts"]:
             self.kill(name)
         elif name not in holders and not (name in READERS and self.live[name].lines("open")):
             pass
-        elif roll < 0.1:
-            self.kill(*self.live)
-        elif roll < 0.2:
+        elif roll < 0.1 or not self.counts["restarts"]:
             self.restart(name)
+        elif roll < 0.15:
+            self.kill(*self.live)
         else:
             self.kill(name)
         self.bury([one for one in self.leaving if one[0].process.poll() is not None])
@@ -157,17 +158,25 @@ class Crowd:
         self.start(name)
         self.counts["restarts"] += 1
 
-    def replace(self, name: str, *, asleep: bool) -> None:
-        """Start a second holder of a live id. The first one works on, or sleeps and wakes up late."""
+    def replace(self, name: str, *, asleep: bool, late: bool) -> None:
+        """Start a second holder of a live id. The first one works on, or is suspended: anywhere until the
+        second has committed; or, if `late`, right before its commit until the second holds the id."""
         old = self.live[name]
         self.leaving.append((old, [FENCED]))
-        if asleep:
+        if late:
+            old.signal(signal.SIGUSR1)
+            old.await_word("asleep", HANG_SECONDS)
+        elif asleep:
             old.signal(signal.SIGSTOP)
         new = self.start(name)
-        if asleep:
+        if late:
+            new.await_word("open", HANG_SECONDS)
+        elif asleep:
             # The sleeper may hold the lock of the file: then nobody gets on before it wakes up.
             new.await_word("ack", 2.0)
+        if late or asleep:
             old.signal(signal.SIGCONT)
+        self.counts["late commits"] += late
         self.counts["zombies"] += 1
 
     def bury(self, leaving: list[tuple[Child, list[int]]]) -> None:
@@ -224,6 +233,7 @@ def check_transactions(contents: Contents, crowd: Crowd) -> None:
         assert found == plan_of(name).counts, f"{name} shows in part"
     acknowledged = set(crowd.journaled("ack"))
     assert acknowledged <= indices.keys(), f"lost: {sorted(acknowledged - indices.keys())[:5]}"
+    assert set(crowd.journaled("asleep")) <= set(crowd.journaled("fenced")), "committed after it was fenced"
     for name in crowd.journaled("fenced"):
         writer, run, number = name.split(".")
         late = [f"{writer}.{run}.{later}" for later in range(int(number), int(number) + 4)]

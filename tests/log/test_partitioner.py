@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tidegate.log.partition_column import FEW_KEYS, partition_column
 from tidegate.log.partitioner import murmur2, partition_for
 
 KAFKAS_OWN_TESTS = {
@@ -77,3 +79,16 @@ def as_int(number: int) -> int:
 
 def shift_right_unsigned(number: int, by: int) -> int:
     return as_int((number % 2**32) >> by)
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=20), max_size=40), st.integers(1, 10_000), st.booleans())
+@example([b""] * 300, 3, False)
+@example([b"%d" % number for number in range(100_000, 100_400)], 7, True)
+@example([b"x" * number for number in range(100)] * 5, 7, True)
+def test_a_column_has_the_partitions_of_its_keys(keys: list[bytes], partitions: int, sliced: bool) -> None:
+    many = keys * (1 + FEW_KEYS // max(1, len(keys)))
+    column = pa.array([b"first", *many], pa.binary()).slice(1) if sliced else pa.array(many, pa.binary())
+    assert partition_column(column, partitions).to_pylist() == [
+        partition_for(key, partitions) for key in many
+    ]

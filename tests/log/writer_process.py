@@ -1,14 +1,18 @@
 """A writer that may be killed at any time: python -m tests.log.writer_process LOG ID RUN JOURNAL.
 
 The journal says what this process knows: `open`, then `ack <number>` behind each commit that returned and
-`fenced <number>` for the transaction that failed so. It leaves with 0 when it is stopped, with FENCED when
-fenced; anything else is a bug.
+`fenced <number>` for the transaction that failed so. After SIGUSR1 it suspends itself right before its next
+commit, which it journals as `asleep <number>`. It leaves with 0 when it is stopped, with FENCED when fenced;
+anything else is a bug.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -35,7 +39,8 @@ def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
     """Transactions until it is stopped, or fenced."""
     upkeep.ROUND_SECONDS = 1.0  # so that several rounds fall into a test
     journal = appender(journal_path)
-    stop = obey_parent()
+    stop, sleep = obey_parent(), threading.Event()
+    signal.signal(signal.SIGUSR1, lambda *_: sleep.set())
     with closing(SqliteLog(path, spill_bytes=SPILL_BYTES)) as log, closing(log.writer(writer_id)) as writer:
         journal("open\n")
         for number in itertools.count():
@@ -48,6 +53,10 @@ def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
                     writer.abort()
                     continue
                 time.sleep(plan.pause)
+                if sleep.is_set():
+                    sleep.clear()
+                    journal(f"asleep {number}\n")
+                    os.kill(os.getpid(), signal.SIGSTOP)
                 writer.commit()
             except FencedError:
                 journal(f"fenced {number}\n")

@@ -12,9 +12,10 @@ from tests.models.histories import check_history
 from tests.repetitions import repeated
 
 from tidegate.models import stamps
-from tidegate.models.fold import Fold, Step
+from tidegate.models.fold import Fold
 from tidegate.models.row import ModelRow, encode_stamps
 from tidegate.models.stamps import ListStamps, ObjectStamps
+from tidegate.models.step import Step
 from tidegate.models.token import Token
 from tidegate.testing import Driver
 

@@ -15,7 +15,6 @@ from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.errors import TidegateError
-from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of
@@ -25,8 +24,8 @@ from tidegate.runtime.driver.prepare import attach, prepare
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.slot.job import SlotIntervals, SlotJob
-from tidegate.runtime.slot.stage import Stage, StageOrder, StageRow, next_spans, write_stage
-from tidegate.runtime.topics.control import ROLE
+from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, write_stage
+from tidegate.runtime.slot.stage_loop import StageLoop
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.types import TopicPartition
 
@@ -90,6 +89,7 @@ class Threads:
         self.asked_for_room = 0
         self.intervals = SlotIntervals(report_seconds=0.1)
         self.stage_runs: list[tuple[int, StageOrder]] = []
+        self.app_id = "wordcount"
 
     def launch(self, order: SlotOrder) -> None:
         self.launched.append(order)
@@ -103,24 +103,15 @@ class Threads:
 
     def run_stage(self, stage: Stage, number: int, epoch: int, writer: str, stopped: threading.Event) -> None:
         """A stage whose function gives back what it gets, without Spark."""
-        while not stopped.wait(0.02):
-            position = read_positions(self._log, "wordcount")[stage.task]
-            spans = next_spans(self._log, stage, position)
-            if spans:
-                order = StageOrder(
-                    "wordcount",
-                    stage.name,
-                    stage.task,
-                    epoch,
-                    ROLE,
-                    writer,
-                    stage.reads,
-                    stage.writes,
-                    SystemClock().now(),
-                    spans,
-                )
-                self.stage_runs.append((number, order))
-                write_stage(self._log, order, [as_they_are(self._log, order)])
+
+        def run_batch(order: StageOrder) -> Result:
+            self.stage_runs.append((number, order))
+            return write_stage(self._log, order, [as_they_are(self._log, order)])
+
+        loop = StageLoop(self._log, self.app_id, stage, epoch, writer, SystemClock(), run_batch)
+        while not stopped.is_set():
+            if not loop.step():
+                stopped.wait(0.02)
 
     def room(self) -> int:
         self.asked_for_room += 1

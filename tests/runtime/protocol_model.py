@@ -14,7 +14,7 @@ still run, expired transactions, new plans, a driver that gives up) come from a 
 
 Not modelled: the content of stores and restores, open transactions that hide what is behind them
 (`read_to_end` waits for those), commits whose answer is lost (for a job that is a commit and a crash), first
-positions, generations and the candidate's role, DataFrame stages, and time: patience may end at any moment.
+positions, what an upgrade recalculates, DataFrame stages, and time: patience may end at any moment.
 """
 
 from __future__ import annotations
@@ -25,6 +25,19 @@ from typing import NamedTuple
 
 NOBODY = -1
 ALL_OF_IT = ("open", "read the epoch", "read the plan", "claim", "read back", "fence", "start", "plan")
+WITH_GENERATIONS = (
+    "open",
+    "read active",
+    "read the epoch",
+    "read the plan",
+    "claim",
+    "read back",
+    "fence",
+    "switch",
+    "start",
+    "plan",
+)
+"""The steps where versions of an app meet: a driver of a later generation makes it the active one."""
 
 
 class Rules(NamedTuple):
@@ -61,6 +74,8 @@ class World(NamedTuple):
     units: tuple[int, ...] = (2,)
     """Of input, by task."""
     purse: Purse = Purse()
+    generations: tuple[int, ...] = ()
+    """Of the code of each driver. One of generation 2 was prepared when generation 1 was active."""
 
 
 class Plan(NamedTuple):
@@ -78,6 +93,7 @@ class Control(NamedTuple):
     plan: Plan
     attempts: tuple[tuple[int, int], ...]
     stop: int = 0
+    active: int = 1
 
 
 class Driver(NamedTuple):
@@ -91,6 +107,7 @@ class Driver(NamedTuple):
     to_fence: Plan = Plan()
     attempts: tuple[int, ...] = ()
     landed: tuple[int, ...] = ()
+    generation: int = 1
 
 
 class Job(NamedTuple):
@@ -103,6 +120,7 @@ class Job(NamedTuple):
     landed: bool = False
     tasks: tuple[int, ...] = ()
     at: tuple[int, ...] = ()
+    generation: int = 1
 
 
 class Held(NamedTuple):
@@ -126,6 +144,8 @@ class State(NamedTuple):
     late: bool
     """Whether an attempt committed after it was void."""
     purse: Purse
+    replaced: bool = False
+    """Whether a job of a generation committed after a later one became active."""
 
 
 class Step(NamedTuple):
@@ -138,7 +158,8 @@ class Step(NamedTuple):
 
 def first_state(world: World, rules: Rules) -> State:
     control = Control(0, Plan(), ((0, 0),) * world.slots)
-    drivers = (Driver(_with_slots(rules.driver, world)),) * world.drivers
+    generations = world.generations or (1,) * world.drivers
+    drivers = tuple(Driver(_with_slots(rules.driver, world), generation=one) for one in generations)
     return State(control, drivers, NOBODY, (), (), ((),) * len(world.units), False, world.purse)
 
 
@@ -161,7 +182,7 @@ def _driver_steps(state: State, world: World, rules: Rules, number: int, driver:
     if driver.todo:
         do, on = driver.todo[0], driver._replace(todo=driver.todo[1:], started=True)
         reported = f"driver {number}: {do}"
-        if do in {"claim", "plan"} and state.driver_holder != number:
+        if do in {"claim", "switch", "plan"} and state.driver_holder != number:
             yield Step(f"{reported}: fenced", _put(state, number, _over()))
         elif do == "plan":
             yield from _plan(state, world, number, on, reported)
@@ -178,6 +199,11 @@ def _simple_step(state: State, world: World, rules: Rules, number: int, on: Driv
     control = state.control
     if do == "open":
         state = state._replace(driver_holder=number)
+    elif do == "read active":
+        on = on if control.active in (on.generation, on.generation - 1) else _over()
+    elif do == "switch":
+        replaced = state.replaced or on.generation < control.active
+        state = state._replace(control=control._replace(active=on.generation), replaced=replaced)
     elif do == "read the epoch":
         on = on._replace(found=control.epoch)
     elif do == "read the plan":
@@ -251,7 +277,8 @@ def _start(state: State, rules: Rules, number: int, driver: Driver, slot: int) -
     if rules.attempts_are_written or attempt == 1:
         newest = (*control.attempts[:slot], (driver.epoch, attempt), *control.attempts[slot + 1 :])
         control = control._replace(attempts=newest)
-    jobs = tuple(sorted((*state.jobs, Job(driver.epoch, slot, attempt, rules.slot))))
+    started = Job(driver.epoch, slot, attempt, rules.slot, generation=driver.generation)
+    jobs = tuple(sorted((*state.jobs, started)))
     return _put(state._replace(control=control, jobs=jobs), number, driver._replace(attempts=attempts))
 
 
@@ -320,7 +347,11 @@ def _work(state: State, world: World, rules: Rules, job: Job, name: str) -> Iter
         at = (*job.at[:task], unit + 1, *job.at[task + 1 :])
         units = (*state.committed[task], unit)
         committed = (*state.committed[:task], units, *state.committed[task + 1 :])
-        after = state._replace(committed=committed, late=state.late or job.attempt <= held.void)
+        after = state._replace(
+            committed=committed,
+            late=state.late or job.attempt <= held.void,
+            replaced=state.replaced or job.generation < state.control.active,
+        )
         yield Step(f"{name}: commits unit {unit} of task {task}", _turn(after, job, job._replace(at=at)))
     if _superseded(state.control, job) or state.control.stop >= job.epoch:
         yield Step(f"{name}: ends", _turn(state, job, None))

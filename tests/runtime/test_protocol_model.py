@@ -6,6 +6,8 @@ The promises, looked at in every state that can be reached:
 - I4  the units of a task are committed in order;
 - I8  an attempt of a slot that was fenced by a newer one, or by a driver's step 4, commits nothing any more
       (one whose transaction expired may go on: it opens its writer again);
+- generations  when a later generation of the app is active, no job of an earlier one commits anything, and no
+      driver of an earlier one makes its own active again;
 - progress  if nobody has anything left to do, then all input is done, or the newest driver is gone.
 
 First the protocol keeps them, in worlds that each allow other faults. Then each rule is taken away, and the
@@ -24,6 +26,7 @@ import pytest
 from tests.runtime.protocol_model import (
     ALL_OF_IT,
     NOBODY,
+    WITH_GENERATIONS,
     Plan,
     Purse,
     Rules,
@@ -90,6 +93,8 @@ def _broken(state: State, world: World, steps: list[Step]) -> Iterator[str]:
             yield "I4"
     if state.late:
         yield "I8"
+    if state.replaced:
+        yield "generations"
     newest = state.driver_holder
     alive = newest != NOBODY and not state.drivers[newest].over
     missing = any(len(set(units)) < total for units, total in zip(state.committed, world.units, strict=True))
@@ -176,6 +181,45 @@ BUGS = {
     ),
 }
 
+UPGRADES = {
+    "an upgrade, and a start that was prepared before it": World(
+        2, 1, (2,), Purse(driver_crashes=1, restarts=1), generations=(1, 2)
+    ),
+    "a start that slept through an upgrade": World(
+        2, 1, (2,), Purse(restarts=1, expiries=1), generations=(2, 1)
+    ),
+    "an upgrade that crashes, and the next one": World(
+        2, 1, (1,), Purse(driver_crashes=1), generations=(2, 2)
+    ),
+    "both versions, again and again": World(3, 1, (1,), generations=(1, 2, 1)),
+}
+
+
+def upgrading(*steps: str) -> Rules:
+    return Rules(driver=steps, new_plan=steps[1:])
+
+
+GENERATION_BUGS = {
+    "the active generation is read before the driver's writer is opened": upgrading(
+        "read active", "open", *WITH_GENERATIONS[2:]
+    ),
+    "the active generation is not read again": upgrading(
+        *(step for step in WITH_GENERATIONS if step != "read active")
+    ),
+    "the new generation is active before the old slots are fenced": upgrading(
+        "open",
+        "read active",
+        "read the epoch",
+        "read the plan",
+        "switch",
+        "claim",
+        "read back",
+        "fence",
+        "start",
+        "plan",
+    ),
+}
+
 HARMLESS = {
     "the epoch is not read back": without("read back"),
     "a fenced slot does not look before it opens": Rules(slot_after_a_fence=Rules().slot),
@@ -187,6 +231,19 @@ def test_the_protocol_keeps_its_promises_in_every_order_of_events(world: World) 
     found = search(world, Rules())
     assert found.broken == {}
     assert found.states > 1000
+
+
+@pytest.mark.parametrize("world", UPGRADES.values(), ids=UPGRADES)
+def test_a_later_generation_replaces_an_earlier_one_for_good(world: World) -> None:
+    found = search(world, upgrading(*WITH_GENERATIONS))
+    assert found.broken == {}
+    assert found.states > 500
+
+
+@pytest.mark.parametrize("rules", GENERATION_BUGS.values(), ids=GENERATION_BUGS)
+def test_a_version_that_waited_takes_over_if_a_rule_is_taken_away(rules: Rules) -> None:
+    worlds = UPGRADES.values()
+    assert any("generations" in search(world, rules, until="generations").broken for world in worlds)
 
 
 @pytest.mark.parametrize(("rules", "world", "promises"), BUGS.values(), ids=BUGS)

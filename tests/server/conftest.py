@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.gate.working import Working
+from tests.models.app import EVENTS, Started, StepDone, workflows
 from tests.waiting import HANG_SECONDS
 
 from tidegate.clock import SystemClock
@@ -19,6 +20,7 @@ from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.server.serve import prepared
 from tidegate.server.settings import server_settings
+from tidegate.testing import Driver, ModelView
 
 Client = httpx2.Client
 Serve = Callable[..., Client]
@@ -83,3 +85,17 @@ def serve(config: Config, log: SqliteLog) -> Iterator[Serve]:
 @pytest.fixture
 def client(serve: Serve) -> Client:
     return serve()
+
+
+@pytest.fixture
+def d(log: SqliteLog) -> Iterator[Driver]:
+    """The app of workflows, with one of them."""
+    with Driver(workflows(), partitions=2, log=log) as made:
+        made.send(EVENTS, "w1", Started("Ship"), StepDone("pack", 1.5))
+        made.run()
+        yield made
+
+
+@pytest.fixture
+def model(d: Driver) -> ModelView:
+    return d.model("workflows")

@@ -1,14 +1,10 @@
-"""Three servers that ingest nothing, an app and many clients: servers and slots are killed, clients come and
-go."""
+"""Three servers that ingest nothing, an app and many clients of all kinds: servers and slots are killed,
+clients come and go, and each version that a client ever held is compared with the events topic."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -19,16 +15,20 @@ import msgspec
 from tests.models.app import EVENTS, Started, StepDone
 from tests.repetitions import repeated
 from tests.server.model_clients import Counts, FleetClient
-from tests.waiting import wait_for
+from tests.server.model_processes import Process, Processes
+from tests.server.model_sessions import OF_TIDEGATE, sessions
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log
 from tidegate.log.reads import fold
+from tidegate.models.canonical import digest
 from tidegate.models.formats import ModelEvent
 from tidegate.models.patch import apply
 from tidegate.models.row import decode_row
+from tidegate.models.token import Token
 from tidegate.testing.views import all_records
 from tidegate.types import TopicPartition
 
@@ -36,41 +36,7 @@ ROOT = Path(__file__).parents[2]
 SERVERS = 3
 IDS = [f"w{number}" for number in range(5)]
 CLIENTS = repeated(40, 200)
-SECONDS = repeated(10, 120)
-
-
-class Process:
-    """A process of Python that is killed and started again."""
-
-    def __init__(self, *arguments: str, folder: Path, ready: str) -> None:
-        self._arguments = arguments
-        self._folder = folder
-        self._ready = ready
-        self.first_line = ""
-        self.start()
-
-    def start(self) -> None:
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *self._arguments],
-            cwd=self._folder,
-            env=environ,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.first_line = self._process.stdout.readline()
-        assert self._ready in self.first_line
-
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def again(self) -> None:
-        self.kill()
-        self.start()
+SECONDS = repeated(8, 120)
 
 
 class Feeder(threading.Thread):
@@ -100,8 +66,8 @@ def run_fleet(url: str, log: Log, tmp_path: Path) -> None:
     """Follow a model with many clients while servers and slots are killed, and check what they got."""
     feeder = Feeder(Connection(log, partitions=2, clock=SystemClock(), owned=False))
     with ExitStack() as stack:
-        worker = Process("tests.server.model_worker", url, str(tmp_path), folder=tmp_path, ready="started")
-        stack.callback(worker.kill)
+        processes = stack.enter_context(Processes())
+        worker = Process(processes, "worker", url, str(tmp_path), folder=tmp_path, ready="started")
         feeder.start()
         stack.callback(feeder.end)
         servers = []
@@ -109,46 +75,50 @@ def run_fleet(url: str, log: Log, tmp_path: Path) -> None:
             port = _free_port()
             folder = tmp_path / f"server-{number}"
             folder.mkdir()
-            server = Process(
-                *("tidegate", "serve", "--log", url, "--port", str(port), "--json"),
-                folder=folder,
-                ready=f":{port}",
-            )
-            stack.callback(server.kill)
+            command = ["tidegate", "serve", "--log", url, "--port", str(port), "--json"]
+            server = Process(processes, *command, folder=folder, ready=f":{port}")
             servers.append((f"http://127.0.0.1:{port}", server))
         counts = Counts()
-        chaos = threading.Thread(target=_kill, args=(worker, [server for _, server in servers]))
+        chaos = threading.Thread(target=_kill, args=(worker, servers, counts))
         chaos.start()
         asyncio.run(_clients([address for address, _ in servers], counts, chaos, feeder, log))
+    print(counts.report())  # noqa: T201 - pytest shows it with -s, or if the test fails
     assert counts.resets == []
-    assert counts.patches > CLIENTS
-    assert counts.connections > 2 * CLIENTS
-    _rows_are_the_fold(log)
+    assert set(counts.patches) == set(counts.sessions)
+    assert counts.patches.total() > CLIENTS
+    assert counts.sessions.total() > 2 * CLIENTS
+    assert set(counts.survived) >= OF_TIDEGATE
+    versions = _versions(log)
+    assert {key: found for key, found in counts.seen.items() if found != {versions.get(key)}} == {}
 
 
-def _kill(worker: Process, servers: list[Process]) -> None:
-    random, ends = Random(7), time.monotonic() + SECONDS
-    while time.monotonic() < ends:
-        time.sleep(random.uniform(0.5, 2.0))
-        random.choice([worker, *servers]).again()
+def _kill(worker: Process, servers: list[tuple[str, Process]], counts: Counts) -> None:
+    """Until the time is up and clients of each kind have survived a kill of their server."""
+    random, began = Random(7), time.monotonic()
+    while time.monotonic() < began + SECONDS or not set(counts.survived) >= OF_TIDEGATE:
+        assert time.monotonic() < began + SECONDS + HANG_SECONDS, counts.report()
+        time.sleep(random.uniform(0.2, 1.0))
+        url, process = random.choice([("", worker), *servers])
+        process.kill()
+        counts.killed.append((url, time.monotonic()))
+        process.start()
 
 
 async def _clients(
     servers: list[str], counts: Counts, chaos: threading.Thread, feeder: Feeder, log: Log
 ) -> None:
-    ending = asyncio.Event()
     last: dict[str, asyncio.Future[str]] = {id: asyncio.get_running_loop().create_future() for id in IDS}
-    async with asyncio.TaskGroup() as group:
+    async with sessions() as kinds, asyncio.TaskGroup() as group:
         for number in range(CLIENTS):
-            id = IDS[number % len(IDS)]
-            one = FleetClient(id, servers, counts, number, sse=number % 2 == 0)
-            group.create_task(one.run(ending, last[id]))
+            id = IDS[number // len(kinds) % len(IDS)]
+            kind, session = list(kinds.items())[number % len(kinds)]
+            one = FleetClient(id, servers, counts, number, kind, session)
+            group.create_task(one.run(last[id]))
         await asyncio.to_thread(chaos.join)
         await asyncio.to_thread(feeder.end)
         await asyncio.to_thread(wait_for, lambda: _events_decided(log, feeder.sent + len(IDS)), 60)
         for id, token in _tokens(log).items():
             last[id].set_result(token)
-        ending.set()
 
 
 def _events_decided(log: Log, sent: int) -> bool:
@@ -169,17 +139,21 @@ def _tokens(log: Log) -> dict[str, str]:
     return {id: decode_row(data).token(id) for id, data in _rows(log).items()}
 
 
-def _rows_are_the_fold(log: Log) -> None:
-    """No version of the events topic is there twice, and none is missing."""
+def _versions(log: Log) -> dict[tuple[str, str], str]:
+    """The digest of each version, by id and token. No version is in the events topic twice, and none is
+    missing; the last one is in the row."""
     decode = msgspec.json.Decoder(ModelEvent).decode
     events = [decode(one.value) for one in all_records(log, "workflows-workflows-events") if one.value]
+    found = {}
     for id, data in _rows(log).items():
         own = [event for event in events if event.id == id]
         assert [event.sequence for event in own] == list(range(1, len(own) + 1))
         state = None
         for event in own:
             state = apply(state, event.patch)
+            found[id, Token(event.life, event.sequence, event.hash).text(id)] = digest(state)
         assert decode_row(data).document() == state
+    return found
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""A client of model streams for tests: reads frames, and applies them as a real client does."""
+"""A client of model streams for tests: reads frames, applies them as a real client does, and writes rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from tests.server.conftest import Client
 
+from tidegate.log.partitioner import partition_for
+from tidegate.log.records import Row as LogRow
+from tidegate.log.records import to_batch
+from tidegate.log.sqlite.log import SqliteLog
 from tidegate.models.canonical import digest
 from tidegate.models.patch import apply
+from tidegate.models.row import ModelRow, encode_stamps
+from tidegate.types import TopicPartition
 
+W1 = "/workflows/w1/events"
+CHANGELOG = "workflows-workflows-changelog"
 NDJSON = {"Accept": "application/x-ndjson"}
 Frame = dict[str, Any]
 MOST_HEARTBEATS = 5
@@ -91,3 +100,16 @@ def one_frame(client: Client, path: str, token: str | None = None) -> Frame:
     with following(client, path, params=params) as frames:
         [frame] = frames
     return frame
+
+
+def row_of(number: int, size: int = 10) -> ModelRow:
+    """A version of a state that has changed as a whole."""
+    state = b'{"number":%d,"text":"%b"}' % (number, b"x" * size)
+    return ModelRow(life=1, sequence=number, hash="ab", gone=False, state=state, stamps=encode_stamps(number))
+
+
+def put_row(log: SqliteLog, id: str, row: ModelRow) -> None:
+    """Write a row to the changelog, as the task does."""
+    key = id.encode()
+    partition = TopicPartition(CHANGELOG, partition_for(key, 2))
+    log.append(partition, to_batch([LogRow(key, msgspec.msgpack.encode(row), 1)]))

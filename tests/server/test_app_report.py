@@ -7,11 +7,13 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.gate.app import EVENTS, gated
 from tests.server.conftest import Client
 from tests.server.test_gates import got
 from tests.server.test_watching import numbers, publish
 
+from tidegate.cli.status_screen import as_group
 from tidegate.clock import SystemClock
 from tidegate.connect.connection import Connection
 from tidegate.log.records import Row, to_batch
@@ -20,7 +22,7 @@ from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import Claim, request_stop, take_over
 from tidegate.runtime.topics.control import Cause
-from tidegate.runtime.topics.status import Ended, Failure, Landing, Warned
+from tidegate.runtime.topics.status import Ended, Failure, Landing, Recalculating, Warned, publish_status
 from tidegate.server import app_follower, app_report, slot_status
 from tidegate.server.app_follower import AppFollowers
 from tidegate.server.app_report import AppReport, AppReports, DeadLetterCounts
@@ -51,6 +53,23 @@ def planned(run: Run, claim: Claim) -> int:
 def seen(log: SqliteLog, run: Run) -> AppReport:
     with closing(AppFollowers(log, CLOCK)) as followers:
         return AppReports(log, followers).of(run.manifest)
+
+
+def test_the_progress_of_a_recalculation_is_shown_while_it_is_published(log: SqliteLog, run: Run) -> None:
+    assert seen(log, run).recalculating is None
+    progress = Recalculating(
+        1, -1, CLOCK.now(), round=1, done=5, to_do=9, complete=True, per_second=2.0, seconds_left=2.0
+    )
+    publish_status(log, "gated", progress, CLOCK.now() - 11_000)
+    assert seen(log, run).recalculating is None
+    publish_status(log, "gated", progress, CLOCK.now())
+    found = seen(log, run)
+    assert found.recalculating == progress
+    assert found.slots == []
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(as_group([found], CLOCK.now(), one=True))
+    assert "5 of 9 records, 2 per second, about 2 s left" in shown.get()
 
 
 def at_work(**second: Any) -> list[Any]:
@@ -183,8 +202,8 @@ def test_what_a_slot_reported_is_not_replaced_by_what_the_driver_saw(
 def test_a_failed_stage_hides_no_warning_of_the_driver(log: SqliteLog, run: Run, claim: Claim) -> None:
     planned(run, claim)
     publish(log, Failure(1, -1, 3, "slot-lost", "stage", "look", by_driver=True))
-    publish(log, Warned(1, -1, 0, "changed-code", "m", "h"))
-    assert [one.code for one in seen(log, run).warnings] == ["changed-code"]
+    publish(log, Warned(1, -1, 0, "code-not-compared", "m", "h"))
+    assert [one.code for one in seen(log, run).warnings] == ["code-not-compared"]
 
 
 def test_stopping_until_the_slots_have_ended(log: SqliteLog, run: Run, claim: Claim) -> None:

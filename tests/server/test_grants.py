@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from tests.models.app import workflows
 from tests.server.conftest import Client, Serve
+from tests.server.test_security import NAMES
 
 from tidegate.clock import ManualClock, SystemClock
 from tidegate.config.config import Config
@@ -30,7 +31,6 @@ from tidegate.server.tokens import Scope, Tokens, add_token, remove_token
 
 NOW = 1_700_000_000_000
 GRANT = Grant("workflows", "workflows", "w1", False, NOW + 60_000)
-NAMES = {"app": "gated", "gate": "door", "key": "ada", "store": "counted", "topic": "events"}
 
 
 @pytest.fixture
@@ -136,7 +136,6 @@ def test_a_route_that_reads_many_ids_checks_each(http: TestClient, token: str) -
 def test_every_other_route_is_refused(app: FastAPI, http: TestClient, token: str) -> None:
     held = bearer(granted(http, token, id="w1"))
     routes = [route for route in app.router.routes if isinstance(route, Route)]
-    names = {**NAMES, "model": "workflows", "id": "w1"}
     refused = 0
     for route in routes:
         needed = needs_of(route)
@@ -144,7 +143,7 @@ def test_every_other_route_is_refused(app: FastAPI, http: TestClient, token: str
         if needed.scope is None or needed.grant:
             continue
         for method in route.methods or ():
-            answer = http.request(method, route.path_format.format(**names), headers=held)
+            answer = http.request(method, route.path_format.format(**NAMES), headers=held)
             assert answer.status_code == 403, (method, route.path, answer.text)
             refused += 1
     assert refused >= 20

@@ -19,6 +19,7 @@ from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.server import live
+from tidegate.server.record_feed import RecordFeed, Selection
 from tidegate.types import TopicPartition
 
 START = "/live?topic=events&from=start&type=int"
@@ -165,6 +166,53 @@ def test_history_that_is_gone_ends_the_stream_with_an_error(
     [reported] = taken(client, START, 5, first[0]["id"])
     assert (reported["event"], reported["retry"]) == ("failure", "600000")
     assert json.loads(reported["data"])["error"]["code"] == "offset-out-of-range"
+
+
+def test_a_stream_of_one_key_has_only_its_records(client: Client, connection: Connection) -> None:
+    connection.send(EVENTS, "ada", *range(50))
+    connection.send(EVENTS, "a b", 1)
+    connection.send(EVENTS, "ada", 50)
+    connection.send(EVENTS, "a b", 2)
+    found = taken(client, f"{START}&key=a%20b", 2)
+    assert values(found) == [1, 2]
+    connection.send(EVENTS, "a b", 3)
+    assert values(taken(client, f"{START}&key=a%20b", 1, found[-1]["id"])) == [3]
+    assert {one["event"] for one in found} == {"records"}
+
+
+def test_a_stream_with_a_limit_counts_what_it_skips(client: Client, connection: Connection) -> None:
+    connection.send(EVENTS, "ada", *range(2000))
+    shown: list[int] = []
+    skipped = 0
+    with client.stream("GET", f"{START}&per_second=5") as answer:
+        for event in events(answer):
+            if event["event"] == "skipped":
+                skipped += json.loads(event["data"])["events"]
+            else:
+                shown += values([event])
+            if len(shown) + skipped >= 2000:
+                break
+    assert len(shown) + skipped == 2000
+    assert shown == sorted(shown)
+    assert 1 <= len(shown) <= 50
+    assert shown[0] >= 1000, "the newest of those that were read"
+
+
+def test_a_limited_stream_that_falls_behind_goes_on_near_the_end(log: SqliteLog) -> None:
+    partition = TopicPartition("events", 0)
+    for _ in range(4):  # more than one poll returns
+        log.append(partition, to_batch([Row(b"k", bytes(300_000), 1)] * 20))
+    feed = RecordFeed(log, {partition: 0}, {"events": Selection(None, 2)})
+    feed.open()
+    shown, skipped, polls, at = 0, 0, 0, 0
+    while shown + skipped < 80:
+        polled = feed.poll(0.2)
+        shown, skipped, polls = shown + len(polled.rows), skipped + polled.skipped["events"], polls + 1
+        at = polled.next.get(partition, at)
+    assert at == 80
+    assert polls <= 3
+    feed.close()
+    assert feed.poll(0.0).rows == [], "a closed feed returns nothing"
 
 
 def test_there_are_only_so_many_streams(serve: Serve) -> None:

@@ -16,63 +16,32 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.gate.working import Working
-from tests.models.app import EVENTS, Started, StepDone, workflows
+from tests.models.app import EVENTS, StepDone, workflows
 from tests.server.conftest import Client, Serve
-from tests.server.model_streams import Held, events_of, follow_until, following, one_frame
-from tests.server.test_model_streams import W1, put_row
+from tests.server.model_streams import (
+    CHANGELOG,
+    W1,
+    Held,
+    follow_until,
+    following,
+    one_frame,
+    put_row,
+    row_of,
+)
 from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.log.topic import TopicSpec
-from tidegate.models.row import ModelRow, encode_stamps
 from tidegate.server import model_hub
 from tidegate.server import serve as serve_module
 from tidegate.server.follower_pool import PoolSize
-from tidegate.server.live_replica import LiveReplica
 from tidegate.server.serve import Server, prepared
 from tidegate.server.settings import server_settings
 from tidegate.server.tokens import Scope, add_token, remove_token
 from tidegate.testing import Driver, ModelView
 
-CHANGELOG = "workflows-workflows-changelog"
 IDS = ["a", "b", "c"]
-
-
-@pytest.fixture
-def d(log: SqliteLog) -> Iterator[Driver]:
-    with Driver(workflows(), partitions=2, log=log) as made:
-        made.send(EVENTS, "w1", Started("Ship"), StepDone("pack", 1.5))
-        made.run()
-        yield made
-
-
-@pytest.fixture
-def model(d: Driver) -> ModelView:
-    return d.model("workflows")
-
-
-@pytest.fixture
-def may_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """While it is cleared, replicas apply nothing: the server is behind."""
-    event = threading.Event()
-    event.set()
-    apply = LiveReplica._apply
-
-    def held(self: LiveReplica, fetched: Any) -> None:
-        event.wait(HANG_SECONDS)
-        apply(self, fetched)
-
-    monkeypatch.setattr(LiveReplica, "_apply", held)
-    yield event
-    event.set()
-
-
-def row_of(number: int, size: int = 10) -> ModelRow:
-    """A version of a state that has changed as a whole."""
-    state = b'{"number":%d,"text":"%b"}' % (number, b"x" * size)
-    return ModelRow(life=1, sequence=number, hash="ab", gone=False, state=state, stamps=encode_stamps(number))
 
 
 @contextmanager
@@ -94,65 +63,6 @@ def running(config: Config, **settings: Any) -> Iterator[tuple[Server, Client]]:
         finally:
             server.should_exit = True
             thread.join()
-
-
-def test_a_server_that_is_behind_reads_on_and_resets_nobody(
-    client: Client, d: Driver, model: ModelView, may_read: threading.Event
-) -> None:
-    one_frame(client, W1)
-    may_read.clear()
-    d.send(EVENTS, "w1", StepDone("send", 2.0))
-    d.run()
-    token = model.token("w1")
-    threading.Timer(0.3, may_read.set).start()
-    frame = one_frame(client, W1, token)
-    assert (frame["event"], frame["from"], frame["patch"]) == ("patch", token, {})
-
-
-def test_an_id_that_was_just_created_is_found_by_a_server_that_is_behind(
-    client: Client, d: Driver, model: ModelView, may_read: threading.Event
-) -> None:
-    one_frame(client, W1)
-    may_read.clear()
-    d.send(EVENTS, "new", Started("New"))
-    d.run()
-    threading.Timer(0.3, may_read.set).start()
-    assert client.get("/workflows/new").json()["token"] == model.token("new")
-
-
-def test_a_server_that_just_starts_responds_at_once(
-    client: Client, model: ModelView, may_read: threading.Event
-) -> None:
-    may_read.clear()
-    with client.stream("GET", W1) as answer:
-        assert answer.status_code == 200
-        events = events_of(answer)
-        assert next(events) == {"retry": "1000"}
-        assert "reading the log" in next(events)[""]
-        may_read.set()
-        assert next(events)["id"] == model.token("w1")
-
-
-def test_a_log_that_lost_its_end_sends_the_state(
-    serve: Serve, d: Driver, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The changelog was deleted and written again, in part: the stream goes on, from what is there."""
-    monkeypatch.setattr(LiveReplica, "retry_seconds", 0.01)  # a second otherwise
-    monkeypatch.setattr(model_hub, "ASK_AGAIN_SECONDS", 0.1)  # two otherwise
-    assert d
-    held = Held()
-    with following(serve(), W1) as frames:
-        held.take(next(frames))
-        log.delete(CHANGELOG)
-        log.create(TopicSpec(CHANGELOG, 2, {"cleanup.policy": "compact"}))
-        put_row(log, "w1", row_of(1))
-        held.take(next(frames))
-        if held.kinds[-1] == "gone":  # the server has seen the topic before its first row
-            held.take(next(frames))
-        assert (held.state["number"], held.kinds[-1]) == (1, "state")
-        put_row(log, "w1", row_of(2))
-        held.take(next(frames))
-    assert (held.state["number"], held.kinds[-1]) == (2, "patch")
 
 
 def test_a_stream_goes_on_when_its_replica_is_evicted(

@@ -3,43 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.models.app import EVENTS, Closed, Started, StepDone, workflows
+from tests.models.app import EVENTS, Closed, Started, StepDone
 from tests.server.conftest import Client, Serve, served
-from tests.server.model_streams import NDJSON, Held, events_of, following, one_frame
+from tests.server.model_streams import NDJSON, W1, Held, events_of, following, one_frame, put_row
 from tests.waiting import wait_for
 
 from tidegate.config.config import Config
-from tidegate.log.partitioner import partition_for
-from tidegate.log.records import Row as LogRow
-from tidegate.log.records import to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.models.row import NEVER, ModelRow
+from tidegate.models.row import NEVER
 from tidegate.models.token import Token
 from tidegate.server import model_hub
 from tidegate.testing import Driver, ModelView
-from tidegate.types import TopicPartition
-
-W1 = "/workflows/w1/events"
-
-
-@pytest.fixture
-def d(log: SqliteLog) -> Iterator[Driver]:
-    with Driver(workflows(), partitions=2, log=log) as made:
-        made.send(EVENTS, "w1", Started("Ship"), StepDone("pack", 1.5))
-        made.run()
-        yield made
-
-
-@pytest.fixture
-def model(d: Driver) -> ModelView:
-    return d.model("workflows")
 
 
 def test_a_client_without_a_token_gets_the_state(client: Client, model: ModelView) -> None:
@@ -156,13 +135,6 @@ def test_tokens_that_the_row_does_not_know_get_the_state(client: Client, d: Driv
     for token in (previous, model.token("w2"), foreign, beyond, other_life):
         frame = one_frame(client, W1, token)
         assert (frame["event"], frame["token"]) == ("state", model.token("w1"))
-
-
-def put_row(log: SqliteLog, id: str, row: ModelRow) -> None:
-    """Write a row to the changelog, as the task does."""
-    key = id.encode()
-    partition = TopicPartition("workflows-workflows-changelog", partition_for(key, 2))
-    log.append(partition, to_batch([LogRow(key, msgspec.msgpack.encode(row), 1)]))
 
 
 def test_a_token_below_the_floor_gets_the_state(client: Client, log: SqliteLog, model: ModelView) -> None:

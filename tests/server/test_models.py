@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.models.app import EVENTS, Closed, Event, Started, StepDone, Workflow, reducer, workflows
+from tests.models.app import EVENTS, Closed, Event, Started, StepDone, Workflow, reducer
 from tests.server.conftest import Client
 from tests.server.model_streams import Held, one_frame
 from tests.server.test_gates import got
@@ -23,19 +22,6 @@ from tidegate.server.routes import models
 from tidegate.testing import Driver, ModelView
 
 ODD = ["a/b", "a b?c=d&e#f", "..", "ünï", "💧", "%2F", "a\nb"]
-
-
-@pytest.fixture
-def d(log: SqliteLog) -> Iterator[Driver]:
-    with Driver(workflows(), partitions=2, log=log) as made:
-        made.send(EVENTS, "w1", Started("Ship"), StepDone("pack", 1.5))
-        made.run()
-        yield made
-
-
-@pytest.fixture
-def model(d: Driver) -> ModelView:
-    return d.model("workflows")
 
 
 def test_the_state_of_an_id(client: Client, model: ModelView) -> None:

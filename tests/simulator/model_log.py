@@ -63,7 +63,6 @@ class ModelLog:
         self._created = 0
         self._topics: dict[str, tuple[TopicSpec, str]] = {}
         self._partitions: dict[TopicPartition, ModelPartition] = {}
-        self._staging: ModelLog | None = None
 
     @property
     def id(self) -> str:
@@ -142,11 +141,6 @@ class ModelLog:
                 at = TopicPartition(topic, number)
                 one = self.partition(at)
                 one.compact(one.end(at), self.clock.now(), info.setting("delete.retention.ms"))
-
-    def staging(self) -> ModelLog:
-        if self._staging is None:
-            self._staging = ModelLog(self.clock, page=self.page, patience=self._patience)
-        return self._staging
 
     def close(self) -> None:
         return None

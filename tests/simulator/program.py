@@ -70,28 +70,40 @@ class Poison(Exception):  # noqa: N818 - it is meant to be there
     """Raised by the operation that fails."""
 
 
+class _Current:
+    """The world that runs in this process. The step is not given it: a fingerprint would then reach all that
+    a world refers to, and be computed again for each."""
+
+    tag: Callable[[], int]
+    partitions: int
+
+
+_current = _Current()
+
+
+class Step:
+    """Performs operations, as one incarnation."""
+
+    def __init__(self) -> None:
+        self._tag = _current.tag()
+
+    def init(self, ctx: Context[str, str]) -> None:
+        """Nothing to schedule."""
+
+    def process(self, record: Record[str, Op], ctx: Context[str, str]) -> None:
+        op = record.value
+        value = value_of(self._tag, op.number)
+        ctx.forward(Record(keys_in(ctx.partition, _current.partitions)[0], value, record.timestamp))
+        perform(op, ctx.store(BUILDERS[op.store]), value)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
 def make_app(kinds: tuple[str, ...], partitions: int, tag: Callable[[], int], *, gate: bool) -> App:
     """The app. `tag` names the task that is being opened."""
+    _current.tag, _current.partitions = tag, partitions
     builders = [BUILDERS[kind] for kind in kinds]
-
-    class Step:
-        """Performs operations, as one incarnation."""
-
-        def __init__(self) -> None:
-            self._tag = tag()
-
-        def init(self, ctx: Context[str, str]) -> None:
-            """Nothing to schedule."""
-
-        def process(self, record: Record[str, Op], ctx: Context[str, str]) -> None:
-            op = record.value
-            value = value_of(self._tag, op.number)
-            ctx.forward(Record(keys_in(ctx.partition, partitions)[0], value, record.timestamp))
-            perform(op, ctx.store(BUILDERS[op.store]), value)
-
-        def close(self) -> None:
-            """Nothing to give back."""
-
     app = App(APP)
     events = app.stream(Topic(INPUT, Op, partitions=partitions), on_error="skip")
     if gate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from tests.models.app import EVENTS, Closed, Started, StepDone
+from tests.sinks.app import TOTALS, Total
 
 from tidegate.errors import SerdeError
-from tidegate.log.reads import fold
+from tidegate.log.reads import fold, read_between
+from tidegate.log.records import rows_of
 from tidegate.log.route import partitions_of
 from tidegate.models import from_columns
 from tidegate.models.row import decode_row
@@ -20,6 +24,7 @@ from tidegate.sinks.running import make_sink
 from tidegate.sinks.settings import checked_settings
 from tidegate.sinks.sink import Rereading, Sink
 from tidegate.testing import Driver
+from tidegate.types import TopicPartition
 
 OWN = "tidegate_"
 
@@ -85,6 +90,20 @@ class Copies:
         rows = self.driver.rows(_topic(self.driver, "customer-totals"))
         assert totals == {key: (value.orders, value.name) for key, value in rows.items()}
 
+    def check_positions(self) -> None:
+        """The totals are the fold of their topic up to the positions beside them."""
+        positions = {
+            TopicPartition(row["topic"], row["partition"]): row["next_offset"]
+            for row in self.raw("tidegate_positions")
+            if row["topic"] == TOTALS.name
+        }
+        offsets = {row["key"]: row["tidegate_offset"] for row in self.raw("customer_totals")}
+        found: dict[str, int] = {}
+        for partition, end in positions.items():
+            assert end <= self.driver.log.ends([partition])[partition]
+            found |= _newest(self.driver, partition, end)
+        assert offsets == found
+
     def folded(self, topic: str) -> dict[bytes, bytes]:
         log = self.driver.log
         parts = (fold(log, partition).items() for partition in partitions_of(log.describe(topic)))
@@ -98,3 +117,27 @@ class Copies:
 def _topic(driver: Driver, name: str) -> Any:
     nodes = driver._app.build().nodes.values()
     return next(node.topic for node in nodes if node.topic is not None and node.topic.name == name)
+
+
+def _newest(d: Driver, partition: TopicPartition, end: int) -> dict[str, int]:
+    """The offset of the newest record of each key up to an offset, for keys that are not deleted."""
+    found: dict[str, int] = {}
+    for batch in read_between(d.log, partition, 0, end):
+        for row in rows_of(batch):
+            assert row.key is not None
+            if row.value is None:
+                found.pop(row.key.decode(), None)
+            else:
+                found[row.key.decode()] = row.offset
+    return found
+
+
+def change(d: Driver, seed: int, count: int = 40) -> None:
+    """Some changes of totals and workflows: new, changed and deleted ones."""
+    rng = random.Random(seed)
+    for number in range(count):
+        key = f"k{rng.randrange(12)}"
+        d.send(TOTALS, key, None if rng.random() < 0.3 else Total(number, name=f"s{seed}"))
+        events: list[Any] = [Started(f"t{number}"), StepDone("pack", float(number)), Closed()]
+        d.send(EVENTS, key, rng.choice(events))
+    d.run()

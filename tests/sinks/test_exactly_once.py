@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,11 +10,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.models.app import EVENTS, Closed, Started, StepDone
 from tests.postgres import Postgres
 from tests.sinks.app import TOTALS, Total, shop
 from tests.sinks.conftest import MakeCopies
-from tests.sinks.copies import Copies
+from tests.sinks.copies import Copies, change
 from tests.waiting import wait_for
 
 from tidegate.errors import StateError, TidegateError
@@ -35,17 +33,6 @@ HOUR = 3_600_000
 def d() -> Iterator[Driver]:
     with Driver(shop(), partitions=2) as made:
         yield made
-
-
-def change(d: Driver, seed: int, count: int = 40) -> None:
-    """Some changes of totals and workflows: new, changed and deleted ones."""
-    rng = random.Random(seed)
-    for number in range(count):
-        key = f"k{rng.randrange(12)}"
-        d.send(TOTALS, key, None if rng.random() < 0.3 else Total(number, name=f"s{seed}"))
-        events: list[Any] = [Started(f"t{number}"), StepDone("pack", float(number)), Closed()]
-        d.send(EVENTS, key, rng.choice(events))
-    d.run()
 
 
 def crash(copies: Copies, step: str, arrival: int, **settings: Any) -> bool:
@@ -87,38 +74,12 @@ def test_the_database_is_never_ahead_of_the_log_and_rows_belong_to_the_position(
         nonlocal checked
         if step != "sink.7":
             return
-        positions = {
-            TopicPartition(row["topic"], row["partition"]): row["next_offset"]
-            for row in copies.raw("tidegate_positions")
-            if row["topic"] == TOTALS.name
-        }
-        offsets = {row["key"]: row["tidegate_offset"] for row in copies.raw("customer_totals")}
-        folded: dict[str, int] = {}
-        for partition, end in positions.items():
-            assert end <= d.log.ends([partition])[partition]
-            folded |= newest(d, partition, end)
-        assert offsets == folded
+        copies.check_positions()
         checked += 1
 
     with faultpoints.installed(look):
         copies.catch_up(batch=5)
     assert checked > 5
-
-
-def newest(d: Driver, partition: TopicPartition, end: int) -> dict[str, int]:
-    """The offset of the newest record of each key up to an offset, for keys that are not deleted."""
-    from tidegate.log.reads import read_between
-    from tidegate.log.records import rows_of
-
-    found: dict[str, int] = {}
-    for batch in read_between(d.log, partition, 0, end):
-        for row in rows_of(batch):
-            assert row.key is not None
-            if row.value is None:
-                found.pop(row.key.decode(), None)
-            else:
-                found[row.key.decode()] = row.offset
-    return found
 
 
 def test_two_sinks_at_once_apply_each_record_once(d: Driver, copies_of: MakeCopies) -> None:

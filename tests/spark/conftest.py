@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.warm_daemon import CONF
 from tests.waiting import HANG_SECONDS
 
 import tidegate
@@ -20,13 +21,13 @@ from tidegate.errors import LogError, TidegateError
 from tidegate.load import load_app
 from tidegate.runtime.driver.coordinator import Patience
 from tidegate.spark.running import Running
-from tidegate.spark.session import start_session
+from tidegate.spark.session import end_session, start_session
 
 PATIENT = Patience(failures=100, back_off_seconds=0.05, longest_back_off_seconds=0.5)
 """For slots that are killed again and again."""
 
 
-WITHOUT_JVM = {"test_ship.py"}
+WITHOUT_JVM = {"test_ship.py", "test_worker.py"}
 """Files of tests that need neither a session nor a cluster: `make check` runs them too."""
 
 
@@ -42,9 +43,9 @@ def spark() -> Iterator[SparkSession]:
     """A session of ours, with room for two slots and two tokens more."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own, while it starts
-        session, _ = start_session("tests", {"master": "local[2]"}, stages=False)
+        session, _ = start_session("tests", {"master": "local[2]", "conf": CONF}, stages=False)
     yield session
-    session.stop()
+    end_session(session)
 
 
 @pytest.fixture

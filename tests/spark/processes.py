@@ -6,6 +6,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from tests.spark.warm_daemon import CONF
+
+DAEMONS = (b"pyspark.daemon", CONF["spark.python.daemon.module"].encode())
+
 
 def python_workers() -> list[int]:
     """Python processes of this session's Spark that run tasks: children of its daemon."""
@@ -16,7 +20,8 @@ def python_workers() -> list[int]:
             with suppress(OSError, ValueError):
                 pid = int(folder.name)
                 parents[pid] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                command = (folder / "cmdline").read_bytes()
+                if any(daemon in command for daemon in DAEMONS):
                     daemons.add(pid)
     return [pid for pid in daemons if parents[pid] in daemons and descends(pid, parents)]
 

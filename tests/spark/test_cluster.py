@@ -20,6 +20,7 @@ import msgspec
 import pytest
 from tests import waiting
 from tests.spark.cluster import QUICK, Cluster, Node
+from tests.spark.warm_daemon import CONF
 from tests.waiting import HANG_SECONDS
 
 import tidegate
@@ -58,7 +59,7 @@ master = "{master}"
 "spark.network.timeout" = "10s"
 "spark.network.timeoutInterval" = "5s"
 "spark.executor.heartbeatInterval" = "1s"
-"""
+""" + "".join(f'"{name}" = "{value}"\n' for name, value in CONF.items())
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.waiting import HANG_SECONDS, wait_for
+from typer.testing import CliRunner
+
+from tidegate.cli.main import app
 
 APP = """
 from tidegate import App, TableTopic, Topic
@@ -35,9 +38,10 @@ app.stream(LINES, on_error="dead-letter").map(checked).count("seen").to(COUNTS)
 
 
 def tidegate(folder: Path, *arguments: str) -> Any:
-    """A command that prints JSON."""
-    command = [sys.executable, "-m", "tidegate", *arguments, "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    """A command that prints JSON, in this process: it is repeated while something is waited for."""
+    with chdir(folder):
+        done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done
     return json.loads(done.stdout)
 
 
@@ -57,6 +61,13 @@ def running(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
                 process.send_signal(signal.SIGINT)
             process.wait(HANG_SECONDS)
             reader.join()
+
+
+def java_of(pid: int) -> int:
+    """The JVM that a process started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    [jvm] = [int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n"]
+    return jvm
 
 
 def printed(lines: list[str], pattern: str) -> re.Match[str]:
@@ -84,7 +95,9 @@ def test_a_killed_worker_and_dead_letters_are_lines_and_status_shows_both(tmp_pa
         found = tidegate(tmp_path, "status", "shop")
         assert (found["restarts"], found["last_failure"]["code"]) == (1, "slot-lost")
         assert found["dead_letters"]["records"] == 1
+        jvm = java_of(process.pid)
         process.send_signal(signal.SIGINT)
         assert process.wait(HANG_SECONDS) == 0
+        assert not Path(f"/proc/{jvm}").exists(), "Spark ends before the command does"
     assert tidegate(tmp_path, "status", "shop")["state"] == "stopped"
     assert len([line for line in lines if "[slot-lost]" in line]) == 1, lines

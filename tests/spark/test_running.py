@@ -255,6 +255,33 @@ def test_a_user_error_stops_the_app_with_its_cause(start: Start, config: Config,
         sys.modules.pop("unlucky_app", None)
 
 
+def test_an_app_that_executors_cannot_import_ends_with_the_cause_at_once(
+    start: Start, config: Config, log: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = config.folder / "apps"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "driver_only.py").write_text(
+        "import sys\n"
+        "from tidegate import App, Topic\n"
+        "if 'pyspark.worker' in sys.modules:\n"
+        "    raise OSError('no licence on this host')\n"
+        "app = App('driver-only')\n"
+        "app.stream(Topic('lines', str)).to(Topic('out', str))\n"
+    )
+    log.send(importlib.import_module("wordcount").LINES, "k", "v")
+    try:
+        run = start("driver_only:app")
+        with pytest.raises(
+            ConfigError, match=r"OSError: no licence on this host at driver_only.py:4"
+        ) as caught:
+            run.wait(HANG_SECONDS)
+        assert caught.value.code == "broken-app"
+        assert max(one.attempt for _, one in run.view.failures) < 10, "far below the patience of 100 failures"
+    finally:
+        sys.modules.pop("driver_only", None)
+
+
 def test_each_run_in_a_session_has_the_code_that_it_was_started_with(
     start: Start, config: Config, log: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,17 +291,17 @@ def test_each_run_in_a_session_has_the_code_that_it_was_started_with(
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two versions have the same time
     copied = tidegate.Topic("copied", str, partitions=1)
-    for version in ("old", "new", "old"):
+    for number, version in enumerate(["old", "new", "old"]):
         (folder / "edited_app.py").write_text(
             "from tidegate import App, Topic\n"
-            "app = App('edited')\n"
+            f"app = App('edited-{number}')\n"
             "def name(value: str) -> str:\n"
             f"    return value + ' by {version}'\n"
-            "app.stream(Topic('lines', str, partitions=1)).map(name).to(Topic('copied', str))\n"
+            f"app.stream(Topic('lines-{number}', str, partitions=1)).map(name).to(Topic('copied', str))\n"
         )
         monkeypatch.delitem(sys.modules, "edited_app", raising=False)
         importlib.invalidate_caches()
-        log.send(tidegate.Topic("lines", str, partitions=1), "k", "made")
+        log.send(tidegate.Topic(f"lines-{number}", str, partitions=1), "k", "made")
         finished(start("edited_app:app", until_caught_up=True, slots=1))
     assert [record.value for record in log.read(copied)] == ["made by old", "made by new", "made by old"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tidegate import App, ConfigError, TableTopic, Topic, connect
 from tidegate.load import load_app
-from tidegate.spark.running import name_of
+from tidegate.spark.runnable import name_of
 
 SCRIPT = """\
 from tidegate import App, TableTopic, Topic

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.distribution import (
+    BROWSER,
     HEAVY,
     LONGEST,
     PROGRAMS,
@@ -159,7 +160,7 @@ def test_there_are_processes_for_each_core() -> None:
 
 def test_the_longest_units_are_still_there() -> None:
     """One that was renamed would be started late, and the whole run would wait for it."""
-    assert {unit for unit in longest_units() if not unit.startswith("tests/")} == {SPARK, PROGRAMS}
+    assert {unit for unit in longest_units() if not unit.startswith("tests/")} == {SPARK, PROGRAMS, BROWSER}
     assert [beginning for beginning in HEAVY if not list(ROOT.glob(f"{beginning}*"))] == []
     for unit in longest_units():
         file, _, test = unit.partition("::")

@@ -93,6 +93,7 @@ EXPORTED = [
     "UpgradeError",
     "UserCodeError",
     "connect",
+    "logic",
     "operational",
     "read_store",
     "read_topic",

@@ -11,6 +11,7 @@ from tidegate import App, ConfigError, Settings, TableTopic, Topic, UpgradeError
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.topics.control import read_control
 from tidegate.testing.driver import Driver
+from tidegate.topology.code import Code
 from tidegate.topology.manifest import Manifest, make_manifest, partition_counts
 
 IN, OUT = Topic("in", int), TableTopic("out", int)
@@ -43,7 +44,7 @@ def test_names_and_counts_of_the_first_generation() -> None:
     assert manifest.internal_partitions == {"by-name": 3}
     assert manifest.stores["counts"].changelog == "counting-counts-changelog"
     assert manifest.stores["counts"].component == "by-name"
-    assert [len(subs) for subs in manifest.components.values()] == [2]
+    assert [len(one.subtopologies) for one in manifest.components.values()] == [2]
 
 
 def test_a_store_without_a_changelog_has_no_topic() -> None:
@@ -85,7 +86,8 @@ def test_it_is_written_at_the_first_start_and_found_at_the_next(log: SqliteLog) 
         d.run()
     written = read_control(log, "counting").entries["manifest/1"]
     manifest = msgspec.json.decode(written, type=Manifest)
-    assert manifest == make_manifest(counting().build(), {"in": 2, "out": 2})
+    starts = {"in": [0, 0]}
+    assert manifest == make_manifest(counting().build(), {"in": 2, "out": 2}, starts=starts, code=Code())
     with Driver(counting(), log=log, partitions=4) as d:
         d.send(IN, "ada", 1)
         d.run()

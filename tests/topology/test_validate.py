@@ -131,11 +131,6 @@ def a_count_in_a_window_store(app: App) -> None:
     app.stream(IN).count(stores.window("counts", int, size=10, retention=10)).to(TOTALS)  # here
 
 
-def two_components_of_one_name(app: App) -> None:
-    app.stream(IN).to(OUT)
-    app.stream(MORE).count("in").to(TOTALS)  # here
-
-
 def timers_of_a_function(app: App) -> None:
     app.stream(IN).process("step", step, stores=[TIMERS])  # here
 
@@ -180,7 +175,6 @@ MISTAKES: list[tuple[Callable[[App], None], str, str]] = [
     (a_join_with_another_app, "other-app", "join"),
     (a_table_join_with_another_app, "other-app", "table join"),
     (a_count_in_a_window_store, "wrong-store", 'aggregate "counts"'),
-    (two_components_of_one_name, "duplicate-name", 'source "more"'),
     (timers_of_a_function, "no-on-timer", 'process "step"'),
     (timers_of_a_class_that_they_cannot_call, "no-on-timer", 'process "step"'),
     (timers_of_a_count, "no-on-timer", 'aggregate "timers"'),

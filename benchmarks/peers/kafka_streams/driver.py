@@ -22,6 +22,8 @@ class KafkaStreams:
 
     mode: Literal["default", "tuned"] = "default"
     threads: int = 2
+    version: int = 1
+    """The second one leaves out values that end with 00."""
 
     @property
     def name(self) -> str:
@@ -37,5 +39,16 @@ class KafkaStreams:
         self, bootstrap: str, source: str, output: str, app_id: str, folder: Path, commit_ms: int
     ) -> Programs:
         state = folder / "state"
-        arguments = [bootstrap, source, output, app_id, state, self.threads, commit_ms, self.mode]
+        arguments: list[object] = [
+            bootstrap,
+            source,
+            output,
+            app_id,
+            state,
+            self.threads,
+            commit_ms,
+            self.mode,
+        ]
+        if self.version > 1:
+            arguments.append(self.version)
         return Programs([run_java(SOURCES, [str(argument) for argument in arguments], folder, jvm=JVM)])

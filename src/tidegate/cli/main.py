@@ -3,6 +3,8 @@
 0    done
 1    a TidegateError: one red line `[code] message  Do: hint` on stderr, or {"error": ...} with --json
 2    wrong usage: an unknown option, a missing argument; reported in the same way, as `bad-usage`
+4    an upgrade was cancelled from elsewhere: `upgrade-cancelled`. A supervisor should not start it again
+`tidegate plan` has its own meaning of 2, and 3; `tidegate upgrade` and `rollback` of 3: see there.
 130  stopped with Ctrl-C;  141  the reader of a pipe closed it. Both print nothing.
 """
 
@@ -16,7 +18,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tidegate.cli import apps, doctor, gates, models, reset, run, serve, sink, state, status, topics
+from tidegate.cli import (
+    apps,
+    doctor,
+    gates,
+    generations,
+    models,
+    plan,
+    reset,
+    run,
+    serve,
+    sink,
+    state,
+    status,
+    topics,
+    upgrade,
+)
 from tidegate.cli.demo import command as demo
 from tidegate.cli.options import JSON_KEY
 from tidegate.cli.output import print_error, print_line, shortened
@@ -25,6 +42,8 @@ from tidegate.errors import ConfigError, TidegateError
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 WRONG_USAGE = 2
+EXIT_CODES = {"upgrade-cancelled": 4}
+"""Of errors that end with another code than 1."""
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -61,7 +80,7 @@ class Commands(TyperGroup):
             super().invoke(ctx)
         except TidegateError as error:
             print_error(error, json=ctx.meta.get(JSON_KEY, False))
-            return 1
+            return EXIT_CODES.get(error.code, 1)
         except UsageError as error:
             if _is_help(error):
                 raise
@@ -119,6 +138,7 @@ app.command("pause")(gates.pause)
 app.command("resume")(gates.resume)
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("plan")(plan.plan)
 app.command("serve")(serve.serve)
 app.command("sink")(sink.sink)
 app.command("status")(status.status)
@@ -126,6 +146,10 @@ app.command("stop")(apps.stop)
 app.command("describe")(apps.describe)
 app.command("lag")(apps.lag)
 app.command("reset")(reset.reset)
+app.command("upgrade")(upgrade.upgrade)
+app.command("rollback")(upgrade.rollback)
+app.command("generations")(generations.generations)
+app.command("finish")(generations.finish)
 app.command("doctor")(doctor.doctor)
 
 

@@ -72,6 +72,12 @@ def _numbers(report: AppReport, now: int) -> Iterable[tuple[str, str]]:
         )
     if report.to_restore > report.restored:
         yield "restores", f"{report.restored:,} of {report.to_restore:,} changelog records"
+    if report.recalculating is not None:
+        from tidegate.upgrade.progress import progress_text  # most calls do without what it imports
+
+        yield "recalculated", progress_text(report.recalculating)
+    for question in report.waits_for:
+        yield "waiting for consent", printable(f"{question.text}  Do: {question.consent}")
     yield "lag", _lag(report.lag)
     if report.slots:
         yield "records/s", f"{report.records_per_second:,.0f}"

@@ -11,6 +11,7 @@ from tidegate.cli.options import AsJson, LogUrl, opened
 from tidegate.cli.output import print_json, print_line, print_table
 from tidegate.errors import ConfigError, LogError
 from tidegate.log.ensure import check_topic, ensure_topic, find_topic
+from tidegate.log.names import check_name, of_preview
 from tidegate.log.protocol import Log
 from tidegate.log.route import partitions_of
 from tidegate.log.topic import TopicInfo, TopicSpec
@@ -40,6 +41,7 @@ def create(
 ) -> None:
     """Create a topic, unless it exists with the same settings."""
     config = _pairs(settings or [])
+    check_name("topic", name)
     TopicSpec(name, 1 if partitions is None else partitions, config)  # before a file is created for it
     with opened(log, create=True) as (opened_log, defaults):
         before = find_topic(opened_log, name)
@@ -59,7 +61,8 @@ def create(
 def list_topics(log: LogUrl = None, as_json: AsJson = False) -> None:
     """List the topics."""
     with opened(log) as (opened_log, _):
-        infos = [opened_log.describe(name) for name in opened_log.names()]
+        shown = [name for name in opened_log.names() if not of_preview(name)]
+        infos = [opened_log.describe(name) for name in shown]
         if as_json:
             print_json({"topics": [_described(opened_log, info) for info in infos]})
         elif not infos:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -18,11 +17,16 @@ T = TypeVar("T")
 
 
 class AsyncModelClient(Followed):
-    """Follows one id of a model. Several tasks may use it: one that waits for a version reads for all."""
+    """Follows one id of a model. Several tasks may use it: one that waits for a version reads for all.
+
+    A wait may be cancelled at any time. The step that it waited for goes on, and the next wait continues with
+    it: connecting, or waiting before the next attempt, does not start over.
+    """
 
     def _prepare(self) -> None:
         self._reading = asyncio.Lock()
-        self._closed = asyncio.Event()
+        self._is_closed = False
+        self._step: asyncio.Task[None] | None = None
         self._response: Response | None = None
         self._lines = Lines()
         self._ready: deque[bytes] = deque()
@@ -47,7 +51,9 @@ class AsyncModelClient(Followed):
 
     def close(self) -> None:
         """End the connection, and all iterations."""
-        self._closed.set()
+        self._is_closed = True
+        if self._step is not None:
+            self._step.cancel()
         self._disconnect()
 
     async def append(self, diff: Any, expect: str | None = None) -> Written:
@@ -66,27 +72,30 @@ class AsyncModelClient(Followed):
     async def _next(self, seen: Version | None) -> Version | None:
         """Wait for another version than this one; None when the client is closed."""
         async with self._reading:
-            while not self._closed.is_set():
+            while not self._is_closed:
                 if self._held.is_current and self.version is not seen:
                     return self.version
-                await self._step()
+                await self._finish_step()
         return None
 
-    async def _step(self) -> None:
+    async def _finish_step(self) -> None:
+        """Wait for the end of a step; begins one if there is none. Being cancelled does not cancel it."""
+        if self._step is None:
+            self._step = asyncio.create_task(self._take_one())
+        await asyncio.wait([self._step])
+        step, self._step = self._step, None
+        if not step.cancelled():
+            step.result()
+
+    async def _take_one(self) -> None:
         """Take one line, or wait before the next attempt."""
         try:
             changed = self._receive(await self._line())
         except Exception as error:  # noqa: BLE001 - raised by _failed, unless it is temporary
             self._disconnect()
-            if not self._closed.is_set():
-                await self._wait(self._failed(error))
+            await asyncio.sleep(self._failed(error))
         else:
             self._save(changed)
-
-    async def _wait(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._closed.wait()
 
     async def _line(self) -> bytes:
         """Wait for the next line that is not empty."""
@@ -109,8 +118,6 @@ class AsyncModelClient(Followed):
             raise
         self._response, self._lines = found, Lines()
         self._ready.clear()
-        if self._closed.is_set():
-            self._disconnect()
 
     def _disconnect(self) -> None:
         if self._response is not None:

@@ -6,6 +6,8 @@
     "bootstrap.servers" = "broker:9092"      TIDEGATE_KAFKA__BOOTSTRAP_SERVERS=broker:9092
     [registry]
     url = "https://registry:8081"            TIDEGATE_REGISTRY__URL=https://registry:8081
+    [upgrade]
+    max_removed = 0.2                        TIDEGATE_UPGRADE__MAX_REMOVED=0.2
     [settings]
     min_cents = 100                          TIDEGATE_SETTINGS__MIN_CENTS=100
 
@@ -22,10 +24,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
+from tidegate.config.upgrade import EXAMPLE as UPGRADE_EXAMPLE
+from tidegate.config.upgrade import UpgradeSettings, checked_upgrade
 from tidegate.errors import ConfigError
 
 FILE = "tidegate.toml"
@@ -47,7 +51,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Text = ".tidegate/state"
     state_budget_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """How many bytes an app's state may take on each host; None for no limit."""
-    upgrade: Literal["apply", "ask"] = "apply"
+    upgrade: UpgradeSettings = UpgradeSettings()
+    """What an app may do by itself when it starts with changed code: docs/upgrades.md."""
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
     """The partition count of a created topic that declares none."""
     kafka: dict[str, Any] = {}
@@ -80,7 +85,7 @@ EXAMPLES = {
     "commit_interval_ms": "commit_interval_ms = 100",
     "state_dir": 'state_dir = ".tidegate/state"',
     "state_budget_bytes": "state_budget_bytes = 50_000_000_000",
-    "upgrade": 'upgrade = "apply", or "ask"',
+    "upgrade": UPGRADE_EXAMPLE,
     "partitions": "partitions = 4",
     "kafka": "a section [kafka] with librdkafka's own names",
     "registry": "a section [registry] with url and the names of confluent-kafka's registry client",
@@ -111,6 +116,8 @@ def load_config(
         _merge(merged, _checked(layer, variable, text=True), variable)
     arguments = {name: value for name, value in (overrides or {}).items() if value is not None}
     _merge(merged, _checked(arguments, "the arguments"), "the arguments")
+    if "upgrade" in merged:
+        merged["upgrade"] = UpgradeSettings(**merged["upgrade"])
     return Config(**merged, folder=file.parent if file is not None else start)
 
 
@@ -150,7 +157,11 @@ def _checked(layer: Mapping[str, Any], origin: str, *, text: bool = False) -> di
             hint = f"did you mean {near[0]}?" if near else f"use one of: {', '.join(_TYPES)}"
             raise ConfigError("unknown-setting", f"{origin}: there is no setting {name!r}", hint)
         try:
-            checked[name] = msgspec.convert(value, _TYPES[name], strict=not text)
+            checked[name] = (
+                checked_upgrade(value, text=text)
+                if name == "upgrade"
+                else msgspec.convert(value, _TYPES[name], strict=not text)
+            )
         except msgspec.ValidationError as error:
             found = "" if name in SECTIONS else f": {error}"
             raise _bad(origin, f"{name} cannot be used{found}", f"write {EXAMPLES[name]}") from None
@@ -168,7 +179,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[st
         if not variable.startswith(PREFIX):
             continue
         name, *path = variable.removeprefix(PREFIX).lower().split("__")
-        if name in SECTIONS:
+        if name in SECTIONS or (name == "upgrade" and path):
             if not path or not all(path):
                 hint = f"name the setting: {PREFIX}{name.upper()}__NAME"
                 raise _bad(variable, f"{name} is a section, not a setting", hint)

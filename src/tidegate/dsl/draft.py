@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.dsl.checks import check_functions, check_stores
 from tidegate.dsl.keys import UndeclaredKey
-from tidegate.dsl.location import here
+from tidegate.dsl.location import here, module_here
 from tidegate.dsl.types_of import UNKNOWN
 from tidegate.errors import ConfigError, TopologyError
 from tidegate.log.names import check_name
@@ -30,6 +30,7 @@ class Draft:
 
     def __init__(self, app: str) -> None:
         self.app = check_name("app", app)
+        self.module = module_here()
         self.nodes: dict[int, Node] = {}
         self._names: dict[str, Node] = {}
 

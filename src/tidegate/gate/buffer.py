@@ -20,15 +20,18 @@ Index = KeyValueStore[bytes, Buffered]
 HeldRows = KeyValueStore[tuple[bytes, int], Held]
 NOTHING = Buffered(0, 0, 0, 0, -1)
 SPARE = 1000
+_IN_FORCE, _HELD, _BUFFERED = MsgPack[InForce](), MsgPack[Held](), MsgPack[Buffered]()
+_EVENT_KEY = key_value("held", _HELD, key=tuple[bytes, int]).key
+"""A serde inspects its type when it is created, which takes as long as a read: every query has stores."""
 
 
 def stores_of(gate: str) -> tuple[StoreBuilder[Any], StoreBuilder[Any], StoreBuilder[Any]]:
     """Return the stores of a gate: the statuses in force, the held events, and the index of them. An upgrade
     keeps them."""
     return (
-        key_value(f"{gate}-status", MsgPack[InForce](), key=PLAIN[bytes]).carried(),
-        key_value(f"{gate}-held", MsgPack[Held](), key=tuple[bytes, int]).carried(),
-        key_value(f"{gate}-index", MsgPack[Buffered](), key=PLAIN[bytes]).carried(),
+        key_value(f"{gate}-status", _IN_FORCE, key=PLAIN[bytes]).carried(),
+        key_value(f"{gate}-held", _HELD, key=_EVENT_KEY).carried(),
+        key_value(f"{gate}-index", _BUFFERED, key=PLAIN[bytes]).carried(),
     )
 
 

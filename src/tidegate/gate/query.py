@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from heapq import merge
-from itertools import groupby
+from heapq import merge, nsmallest
+from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import TypeVar
 
@@ -86,11 +86,29 @@ class GateQuery:
         self._held_key = stores_of(name)[1].key
         self.commander = Commander(log, self.entry, clock)
 
-    def states(self, after: bytes | None = None) -> Iterator[KeyState]:
+    def states(self, after: bytes | None = None, prefix: bytes = b"") -> Iterator[KeyState]:
         """Yield all keys that ever had a status or have held events, ordered by their bytes. `after`: only
-        those after this key."""
-        parts = (self._keys(number, after) for number in range(self.entry.partitions))
-        return merge(*parts, key=lambda one: one.key)
+        those after this key; `prefix`: only those that begin with these bytes."""
+        start = after if not prefix or (after is not None and after >= prefix) else prefix
+        if start == prefix and start != after and prefix != GATE_WIDE:  # a scan begins behind a key
+            first = self.key(prefix)
+            if first.status is not None or first.buffered is not None:
+                yield first
+        parts = (self._keys(number, start) for number in range(self.entry.partitions))
+        found = merge(*parts, key=lambda one: one.key)
+        yield from takewhile(lambda one: one.key.startswith(prefix), found)
+
+    def waiting_longest(self, prefix: bytes = b"", most: int = 10_000) -> Iterator[KeyState]:
+        """Yield the keys with held events, those first whose oldest event was held first. Reads the index of
+        all keys that wait, and yields no more than `most`."""
+        waiting = (
+            (_row(_buffered, row).since, key)
+            for number in range(self.entry.partitions)
+            for key, row in self._rows.scan(self.topics.index, number, None)
+            if key.startswith(prefix)
+        )
+        for _, key in nsmallest(most, waiting):
+            yield self.key(key)
 
     def key(self, key: bytes) -> KeyState:
         """Return the state of one key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from tidegate.log.records import APPEND_SCHEMA, Headers
 from tidegate.log.topic import LATEST_TIMESTAMP, TopicInfo
 
 RECORD_OVERHEAD = 64
+HEADER_BYTES = 2048
+"""More than the headers that tidegate adds to a record."""
 FEW_ROWS = 256
 """Up to this many rows a Python loop is as fast as an Arrow kernel."""
 
@@ -65,6 +68,18 @@ class RowCheck:
         if not (now - self._before <= timestamp <= now + self._after and 0 <= timestamp <= LATEST_TIMESTAMP):
             _check_time(self._info, timestamp, now)
         return size
+
+    def takes_all(
+        self, keys: Sequence[bytes | None], values: pa.Array[Any], timestamps: pa.Array[Any], now: int
+    ) -> bool:
+        """Return whether the topic surely takes records with any of these keys and any of these values, if
+        their headers are at most HEADER_BYTES long."""
+        longest = pc.max(pc.binary_length(values)).as_py() or 0
+        if None in keys or max(map(len, keys), default=0) + longest > self._largest - HEADER_BYTES:  # type: ignore[arg-type]
+            return False
+        bounds: Any = pc.min_max(timestamps)
+        first, last = int(bounds[0].as_py()), int(bounds[1].as_py())
+        return max(0, now - self._before) <= first and last <= min(LATEST_TIMESTAMP, now + self._after)
 
     def sizes(self, batch: pa.RecordBatch, now: int) -> int:
         """Return the size of a whole batch; raise if the topic cannot take one of its records."""

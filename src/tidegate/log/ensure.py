@@ -61,7 +61,8 @@ def check_topic(info: TopicInfo, *, table: bool, partitions: int | None = None) 
         raise LogError(
             "partition-count",
             f"topic {info.name!r} has {info.partitions} partitions, but {partitions} were requested",
-            "request the count that it has, or use another name",
+            f"declare it with the count that it has, partitions={info.partitions}; or use a topic of another "
+            "name",
         )
 
 

@@ -16,7 +16,10 @@ MAX_TOPIC = 249
 HEADER_PREFIX = "tidegate."
 
 _LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_USER_NAME}}}")
+_LEGAL_TOPIC = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC}}}")
 _LATER_GENERATION = re.compile(r".*\.g[0-9]+")
+_PREVIEW, _UPGRADE = ".preview.g0", ".upgrade.g0"
+_OF_PREVIEW = re.compile(r".+\.(preview|upgrade)\.g0(-.*)?")
 
 
 def check_name(kind: str, name: str) -> str:
@@ -37,6 +40,12 @@ def check_name(kind: str, name: str) -> str:
             f"{kind} name {_short(name)} starts with __, like Kafka's internal topics",
             "remove the __",
         )
+    if of_preview(name):
+        raise ConfigError(
+            "reserved-name",
+            f"{kind} name {_short(name)} contains {_PREVIEW} or {_UPGRADE}, like topics of recalculations",
+            "remove that part",
+        )
     if _LATER_GENERATION.fullmatch(name):
         raise ConfigError(
             "reserved-name",
@@ -44,6 +53,33 @@ def check_name(kind: str, name: str) -> str:
             "choose another suffix, such as -g2",
         )
     return name
+
+
+def preview(app: str) -> str:
+    """Return the id of the throw-away app that previews a change of an app. No user's app can have it."""
+    return check_name("app", app) + _PREVIEW
+
+
+def upgrade(app: str) -> str:
+    """Return the id of the throw-away app that recalculates an app for an upgrade."""
+    return check_name("app", app) + _UPGRADE
+
+
+def of_preview(name: str) -> bool:
+    """Return whether a name is the id of a recalculation, for a preview or an upgrade, or that of one of its
+    topics. Both are removed when it has ended, and no list shows them."""
+    return isinstance(name, str) and _OF_PREVIEW.fullmatch(name) is not None
+
+
+def check_topic_name(name: str) -> str:
+    """Return the name if a topic may be created with it: one that a user may choose, or one of a preview."""
+    return name if of_preview(name) and _LEGAL_TOPIC.fullmatch(name) else check_name("topic", name)
+
+
+def check_app(app: str) -> str:
+    """Return the id if it is that of a user's app or of a preview."""
+    check_name("app", app.removesuffix(_PREVIEW).removesuffix(_UPGRADE))
+    return app
 
 
 def check_header(name: str) -> str:
@@ -125,12 +161,12 @@ def dead_letters(app: str) -> str:
 
 def writer_id(app: str, generation: int, epoch: int, slot: int | str) -> str:
     """Return the id under which the transactional writer of a slot or a stage is opened and fenced."""
-    return f"{check_name('app', app)}.g{generation}.{epoch}.{slot}"
+    return f"{check_app(app)}.g{generation}.{epoch}.{slot}"
 
 
 def driver_id(app: str, role: str) -> str:
     """Return the writer id of a driver; opening it fences another driver of the same app and role."""
-    return f"{check_name('app', app)}.{role}.driver"
+    return f"{check_app(app)}.{role}.driver"
 
 
 def _internal(app: str, name: str, born: int, ending: str) -> str:
@@ -142,7 +178,7 @@ def _internal(app: str, name: str, born: int, ending: str) -> str:
 
 
 def _topic(app: str, topic: str) -> str:
-    check_name("app", app)
+    check_app(app)
     if len(topic) > MAX_TOPIC:
         raise ConfigError(
             "illegal-name",

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
+SEED = 0x9747B28C
+M = 0x5BD1E995
 _32 = 0xFFFFFFFF
 
 
@@ -28,13 +28,13 @@ def murmur2(data: bytes) -> int:
 
 def _murmur2(data: bytes) -> int:
     size = len(data)
-    h = _SEED ^ size
+    h = SEED ^ size
     for k in _words(size // 4).unpack_from(data):
-        k = k * _M & _32  # noqa: PLW2901 - one name less on the hot path
-        h = (h * _M ^ (k ^ k >> 24) * _M) & _32
+        k = k * M & _32  # noqa: PLW2901 - one name less on the hot path
+        h = (h * M ^ (k ^ k >> 24) * M) & _32
     if rest := size & 3:
-        h = (h ^ int.from_bytes(data[size - rest :], "little")) * _M & _32
-    h = (h ^ h >> 13) * _M & _32
+        h = (h ^ int.from_bytes(data[size - rest :], "little")) * M & _32
+    h = (h ^ h >> 13) * M & _32
     return h ^ h >> 15
 
 

@@ -99,10 +99,6 @@ class ReopeningLog:
         with self._usable() as log:
             log.mirror(group, positions)
 
-    def staging(self) -> Log:
-        with self._usable() as log:
-            return log.staging()
-
     def close(self) -> None:
         self._log.close()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.errors import ConfigError
-from tidegate.log.names import check_name
+from tidegate.log.names import check_topic_name
 
 DAY_MS = 24 * 3600 * 1000
 MAX_RECORD_BYTES = 1_048_588
@@ -75,7 +75,7 @@ class TopicSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_name("topic", self.name)
+        check_topic_name(self.name)
         if not 1 <= self.partitions <= 10_000:
             raise ConfigError(
                 "bad-partitions",

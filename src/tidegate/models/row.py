@@ -79,6 +79,7 @@ NEVER = ModelRow()
 
 _json: Any = msgspec.json.Decoder().decode
 _row = msgspec.msgpack.Decoder(ModelRow)
+_encode_row = msgspec.msgpack.Encoder().encode
 _stamps: Any = msgspec.msgpack.Decoder(Stamps).decode
 encode_stamps = msgspec.msgpack.Encoder().encode
 
@@ -86,3 +87,8 @@ encode_stamps = msgspec.msgpack.Encoder().encode
 def decode_row(data: bytes | None) -> ModelRow:
     """Return the row of a store or changelog; NEVER for none."""
     return NEVER if data is None else _row.decode(data)
+
+
+def encode_row(row: ModelRow) -> bytes:
+    """Return the row as a store and its changelog keep it."""
+    return _encode_row(row)

@@ -3,12 +3,13 @@
 | mode    | takes records | table topics | event topics | internal | dead letters | a record that fails |
 |---------|---------------|--------------|--------------|----------|--------------|---------------------|
 | live    | yes           | the topic    | the topic    | written  | written      | as its policy says  |
-| replay  | yes           | staging      | nowhere      | written  | off          | is skipped          |
+| replay  | yes           | staging      | nowhere      | written  | off          | as its policy says  |
 | publish | no            | nowhere      | nowhere      | nowhere  | off          | -                   |
 
 A replay recalculates: its rows are compared before they are published, and events that were sent before are
-not sent again. Its clock is stream time. Publication compares and writes; the tasks only keep their stores
-readable.
+not sent again. A record that fails under `stop` ends it; under the other policies the record is skipped and
+counted. `peek` calls no function. Its clock is stream time. Publication compares and writes; the tasks only
+keep their stores readable.
 """
 
 from __future__ import annotations
@@ -48,12 +49,6 @@ def takes_records(mode: Mode) -> bool:
 
 def writes_dead_letters(mode: Mode) -> bool:
     return mode == "live"
-
-
-def skips_failures(mode: Mode) -> bool:
-    """Return whether a record that fails is skipped and counted whatever its policy: the policy was applied
-    when the record was live."""
-    return mode == "replay"
 
 
 def on_stream_time(mode: Mode) -> bool:

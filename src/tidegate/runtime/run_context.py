@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.clock import Clock
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
+from tidegate.runtime.decided_requests import DecidedRequests
 from tidegate.runtime.modes import Mode, on_stream_time
+from tidegate.runtime.replay import Replay
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest
-from tidegate.topology.node import COMMANDS, INTERNAL, Node
+from tidegate.topology.node import INTERNAL, Node, NodeKind
 from tidegate.types import TopicPartition
 
 
@@ -33,6 +35,10 @@ class RunContext:
     """Batches with fewer records than this run record by record, which is faster."""
     staging: Mapping[str, TopicInfo] = field(default_factory=dict)
     """For a replay: the staging topic for the rows of each table topic, by the name of the table topic."""
+    replay: Replay | None = None
+    """For a replay: its bounds."""
+    decided: DecidedRequests | None = None
+    """For a replay: what live runs decided on the requests of models."""
 
     def now(self, stream_time: int) -> int:
         """Return the time that nodes see: the clock's, in a replay the stream's."""
@@ -46,12 +52,14 @@ class RunContext:
             raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
         return node.topic.name
 
-    def inputs(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
-        """Return the source partitions that a task of the subtopology reads."""
+    def inputs(
+        self, subtopology: Subtopology, partition: int, kinds: Collection[NodeKind] | None = None
+    ) -> list[TopicPartition]:
+        """Return the source partitions that a task of the subtopology reads, by default through nodes of all
+        kinds."""
         nodes = (self.topology.nodes[node] for node in subtopology.inputs)
-        return [TopicPartition(self.topic_of(node), partition) for node in nodes]
-
-    def commands(self, subtopology: Subtopology, partition: int) -> list[TopicPartition]:
-        """Return those of them whose records are commands."""
-        nodes = (self.topology.nodes[node] for node in subtopology.inputs)
-        return [TopicPartition(self.topic_of(node), partition) for node in nodes if node.kind in COMMANDS]
+        return [
+            TopicPartition(self.topic_of(node), partition)
+            for node in nodes
+            if kinds is None or node.kind in kinds
+        ]

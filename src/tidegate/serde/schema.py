@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Hashable
 from typing import Any
 
 import msgspec
@@ -20,6 +22,10 @@ def type_schema(declared: object) -> dict[str, Any]:
     It is compared with earlier ones, so it contains only what changes bytes. Descriptions are left out: an
     edited docstring must not look like an upgrade. The members of unions and lists within defaults are
     sorted, since a default may be a set and a set's order changes from process to process."""
+    return (_cached if isinstance(declared, Hashable) else _described)(declared)
+
+
+def _described(declared: object) -> dict[str, Any]:
     try:
         described: dict[str, Any] = {"type": _tidy(msgspec.json.schema(declared))}
     except TypeError as error:
@@ -33,6 +39,9 @@ def type_schema(declared: object) -> dict[str, Any]:
     ]
     others = sorted(type(key).__name__ for key in keys if not isinstance(key, inspect.StrType))
     return {"keys": others, **described} if others else described
+
+
+_cached = functools.lru_cache(maxsize=512)(_described)
 
 
 def _tidy(schema: Any) -> Any:

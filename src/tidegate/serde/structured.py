@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import is_
 from types import new_class
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
@@ -89,7 +91,7 @@ class Structured(Serde[T]):
             raise
         except Exception:  # noqa: BLE001 - decoding one by one finds it
             return super().decode_many(data)
-        return super().decode_many(data) if None in values else values
+        return super().decode_many(data) if any(map(is_, values, repeat(None))) else values
 
     def schema(self) -> dict[str, Any]:
         return {"format": self.format, **type_schema(self._declared)}

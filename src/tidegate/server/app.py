@@ -18,16 +18,22 @@ from tidegate.server.model_ids import model_path
 from tidegate.server.parameters import no_other_queries
 from tidegate.server.routes import (
     apps,
+    audit,
     client_script,
     commands,
+    dashboard,
+    dead_letters,
     gates,
     grants,
     health,
     model_requests,
     model_streams,
     models,
+    records,
     stores,
+    summary,
     topics,
+    upgrades,
 )
 from tidegate.server.serving import Serving
 from tidegate.server.settings import ServerSettings
@@ -37,10 +43,16 @@ ROUTERS = (
     commands.router,
     stores.router,
     topics.router,
+    records.router,
     apps.router,
+    dead_letters.router,
+    upgrades.router,
     health.router,
     grants.router,
     client_script.router,
+    dashboard.router,
+    summary.router,
+    audit.router,
     model_streams.many,
     # Paths that begin with the name of a model.
     models.router,

@@ -24,6 +24,8 @@ from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
 from tidegate.runtime.topics.control import ROLE, Attempt, Control, Plan, Stop
 from tidegate.runtime.topics.lag import Lag, lags
 from tidegate.runtime.topics.status import decoded
+from tidegate.runtime.topics.upgrades import UpgradeEntry, upgrade_of
+from tidegate.server.app_events import AppEvent, AppEvents
 from tidegate.server.follower import Follower
 from tidegate.server.follower_pool import FollowerPool, PoolSize
 from tidegate.server.slot_status import SlotStatus, SlotStatuses
@@ -55,6 +57,10 @@ class AppState:
     """When each key of the control topic was last written, in ms."""
     wall: int = 0
     """The wall-clock time in ms."""
+    upgrade: UpgradeEntry | None = None
+    """The newest upgrade."""
+    events: list[AppEvent] = field(default_factory=list)
+    """What happened lately, ordered by time."""
 
     def slot(self, number: int) -> SlotStatus:
         """The status of a slot. What a job of an older epoch published is left out."""
@@ -88,6 +94,7 @@ class _Read:
     control: Control = field(default_factory=Control)
     tasks: dict[TaskId, Position] = field(default_factory=dict)
     slots: SlotStatuses = field(default_factory=SlotStatuses)
+    events: AppEvents = field(default_factory=lambda: AppEvents(""))
 
 
 class AppFollower(Follower):
@@ -123,10 +130,13 @@ class AppFollower(Follower):
             plan = read.control.plan(ROLE)
             attempts = {slot.slot: read.control.attempt(ROLE, slot.slot) for slot in plan.slots}
             tasks, slots = dict(read.tasks), _copy(read.slots)
+            upgrade, events = upgrade_of(read.control), read.events.all()
             epoch, stop, times = read.control.epoch(ROLE), read.control.stop(ROLE), dict(read.control.times)
         found = lags(self._log, manifest, tasks) if with_lag else []
         now, wall = time.monotonic(), self._clock.now()
-        return AppState(self.app, plan, attempts, found, slots, now, epoch, stop, times, wall)
+        return AppState(
+            self.app, plan, attempts, found, slots, now, epoch, stop, times, wall, upgrade, events
+        )
 
     def _has_reached(self, ends: Mapping[TopicPartition, Offset]) -> bool:
         read = self._read
@@ -148,6 +158,7 @@ class AppFollower(Follower):
         starts = {one: Offset(self._log.describe(one.topic).starts[0]) for one in topics}
         ends = self._log.ends(topics)
         read = _Read({one: int(at) for one, at in starts.items()}, {one: int(at) for one, at in ends.items()})
+        read.events = AppEvents(self.app)
         with closing(self._log.reader(starts)) as reader:
             with self._changed:
                 self._read = read
@@ -176,6 +187,7 @@ class AppFollower(Follower):
         live = read.positions[part.partition] >= read.first_ends[part.partition]
         if part.partition == self._control:
             read.control.take([part])
+            read.events.take_control(part)
         elif part.partition == self._positions:
             keys, values = part.batch.column(2).to_pylist(), part.batch.column(3).to_pylist()
             for key, value in zip(keys, values, strict=True):
@@ -191,14 +203,15 @@ class AppFollower(Follower):
         show. An older one is as old as its timestamp; if that is far in the future, its age is unknown and it
         does not count as a sign of life."""
         now, wall = time.monotonic(), self._clock.now()
-        times, values = part.batch.column(1).to_pylist(), part.batch.column(3).to_pylist()
-        for at, value in zip(times, values, strict=True):
+        offsets, times, values = (part.batch.column(index).to_pylist() for index in (0, 1, 3))
+        for offset, at, value in zip(offsets, times, values, strict=True):
             one = decoded(value)
             if one is None:
                 continue
             age = (wall - at) / 1000
             heard = now if live else now - (UNKNOWN_AGE if age < -SILENT_SECONDS else max(0.0, age))
             read.slots.take(one, heard, counts=live, at=at)
+            read.events.take_status(one, offset, at)
 
 
 class AppFollowers:
@@ -209,11 +222,11 @@ class AppFollowers:
         self._clock = clock
         self._pool: FollowerPool[AppFollower] = FollowerPool(size)
 
-    def state(self, manifest: Manifest, *, with_lag: bool = True) -> AppState:
+    def state(self, manifest: Manifest, seconds: float = WAIT_SECONDS, *, with_lag: bool = True) -> AppState:
         """Return the state of an app as of now. With `with_lag`, raises LogError `no-such-topic` while a
         topic that the app reads is missing."""
         follower = self._pool.get(manifest.app, lambda: AppFollower(self._log, manifest.app, self._clock))
-        return follower.state(manifest, with_lag=with_lag)
+        return follower.state(manifest, seconds, with_lag=with_lag)
 
     def end(self) -> None:
         """Wake all waiting calls and refuse new ones."""
@@ -227,4 +240,4 @@ def _copy(statuses: SlotStatuses) -> SlotStatuses:
     """A copy that the thread does not change."""
     slots = {number: replace(one) for number, one in statuses.slots.items()}
     counts = statuses.warnings.copy(), statuses.warned.copy(), statuses.failures.copy()
-    return SlotStatuses(slots, *counts, statuses.last_failure)
+    return SlotStatuses(slots, *counts, statuses.last_failure, statuses.recalculating)

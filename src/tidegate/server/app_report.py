@@ -27,7 +27,8 @@ from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.runtime.topics.control import ROLE
-from tidegate.runtime.topics.status import Failure, Warned
+from tidegate.runtime.topics.status import Failure, Recalculating, Warned
+from tidegate.runtime.topics.upgrades import Question
 from tidegate.server.app_follower import AppFollowers, AppState
 from tidegate.server.metrics import slots_of
 from tidegate.topology.manifest import Manifest
@@ -40,6 +41,8 @@ PLAN_SECONDS = 10.0
 """The time that slots may take from their plan to their first numbers."""
 RESTART_SECONDS = 10.0
 """A failed job is restarted within this time, unless there are not enough cores for it."""
+RECALCULATING_SECONDS = 10.0
+"""A recalculation publishes its progress once a second; one that has not for this long has ended."""
 MOST_DEAD_LETTERS = 10_000
 """Counting stops here."""
 
@@ -102,6 +105,10 @@ class AppReport(msgspec.Struct, frozen=True):
     last_failure: FailureReport | None
     dead_letters: DeadLetters
     warnings: list[Warned]
+    recalculating: Recalculating | None = None
+    """The progress of the recalculation of an upgrade; None if none has reported lately."""
+    waits_for: list[Question] = []
+    """What an upgrade waits for: it needs consent."""
 
     @property
     def at_work(self) -> int:
@@ -115,6 +122,10 @@ class AppReports:
     def __init__(self, log: Log, followers: AppFollowers) -> None:
         self._followers = followers
         self._dead_letters = DeadLetterCounts(log)
+
+    def dead_letters(self, app: str) -> DeadLetters:
+        """Count the dead letters of an app."""
+        return self._dead_letters.of(app)
 
     def of(self, manifest: Manifest) -> AppReport:
         """Report on an app as of now, without its lag if a topic that it reads is missing."""
@@ -150,7 +161,14 @@ def report(app: AppState, dead_letters: DeadLetters) -> AppReport:
         last_failure=_last_failure(app),
         dead_letters=dead_letters,
         warnings=list(app.statuses.warnings),
+        recalculating=_recalculating(app),
+        waits_for=waits_for(app),
     )
+
+
+def waits_for(app: AppState) -> list[Question]:
+    """Return the questions that an upgrade of the app needs consent for."""
+    return app.upgrade.questions if app.upgrade is not None and app.upgrade.state == "waiting" else []
 
 
 def state_of(app: AppState) -> tuple[str, int | None]:
@@ -228,6 +246,13 @@ def _slots(app: AppState) -> list[SlotReport]:
             )
         )
     return found
+
+
+def _recalculating(app: AppState) -> Recalculating | None:
+    if app.statuses.recalculating is None:
+        return None
+    heard, progress = app.statuses.recalculating
+    return progress if app.now - heard <= RECALCULATING_SECONDS else None
 
 
 def _last_failure(app: AppState) -> FailureReport | None:

@@ -1,7 +1,8 @@
 """The checks that every request passes before a route handles it.
 
 1 use the path as it was sent, still encoded: a key may hold any bytes, even a slash; 2 check that Host names
-this server; 3 refuse pages of other origins, even for reads; 4 require a token, unless the route is public;
+this server; 3 refuse pages of other origins, even for reads, but let links lead to the dashboard, whose page
+holds no data; 4 require a token, unless the route is public;
 a grant is refused here by every route that does not accept grants; 5 when the route is known, `permitted`
 checks the scope of the token, and a grant against model and id of the path. A route that does not declare its
 scope is closed.
@@ -31,6 +32,7 @@ from tidegate.server.tokens import Entry, Scope, Tokens
 F = TypeVar("F", bound=Callable[..., Any])
 CALLER = "tidegate.caller"
 LARGEST_HEAD = 256 << 10
+DASHBOARD = "/ui"
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 HEADERS = {
     "Cache-Control": "no-store",
@@ -129,7 +131,7 @@ class Guard:
         _check_head(scope, headers)
         scope["path"] = _path(scope)
         self._check_host(headers)
-        if scope["method"] != "OPTIONS":
+        if scope["method"] != "OPTIONS" and not _opens_dashboard(scope, headers):
             self._check_origin(headers)
         scope.setdefault("state", {})[CALLER] = self._caller(scope, headers, _route(scope))
 
@@ -215,6 +217,19 @@ def _check_head(scope: AsgiScope, headers: Headers) -> None:
     size = sum(len(name) + len(value) for name, value in headers.raw) + len(scope.get("raw_path") or b"")
     if size > LARGEST_HEAD:
         raise RequestError("head-too-large", f"path and headers have {size:,} bytes", "send less")
+
+
+def _opens_dashboard(scope: AsgiScope, headers: Headers) -> bool:
+    """Whether a browser opens the dashboard in a tab, from wherever the link was: a chat, another port.
+    Frames, scripts and fetches of other pages are something else."""
+    path: str = scope["path"]
+    return (
+        scope["method"] == "GET"
+        and (path == DASHBOARD or path.startswith(f"{DASHBOARD}/"))
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+        and "origin" not in headers
+    )
 
 
 def _path(scope: AsgiScope) -> str:

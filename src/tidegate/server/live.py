@@ -10,17 +10,17 @@ its id a small part of it; if records arrive one by one, the rate of short event
 their ids. A client gets an event whole or not at all: after its id no record is missing and none repeated.
 
 The server waits for a slow client: what it has not read yet stays in the log. If retention has deleted the
-next records, an event `failure` reports it and the stream ends.
+next records, an event `failure` reports it and the stream ends. With a limit of records per second, an event
+`skipped` has how many were left out, by topic, at most once a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
-from heapq import merge
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,10 +29,10 @@ from starlette.types import Receive, Scope, Send
 
 from tidegate.errors import TidegateError
 from tidegate.log.merged import LocatedRow
-from tidegate.log.protocol import Log, Reader
-from tidegate.log.records import rows_of
+from tidegate.log.protocol import Log
 from tidegate.server.errors import RequestError
 from tidegate.server.position import to_text
+from tidegate.server.record_feed import RecordFeed, Selection
 from tidegate.server.streams import Streams
 from tidegate.text.render import printable_json
 from tidegate.types import Offset, TopicPartition
@@ -49,6 +49,9 @@ RECORDS_PER_ID = 8
 ID_BYTES_PER_SECOND = 32 << 10
 """The limit of bytes of ids per second in events that are not full."""
 SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 1.0
+LIMITED_SECONDS = 0.1
+"""The pause between two polls of a stream with a limit: fewer and larger polls."""
+SKIPPED_SECONDS = 1.0
 T = TypeVar("T")
 
 
@@ -62,15 +65,18 @@ class Live:
         positions: Mapping[TopicPartition, Offset],
         as_json: Callable[[LocatedRow], Any],
         allowed: Callable[[], bool],
+        selection: Selection | None = None,
     ) -> None:
-        self._log = log
         self._streams = streams
         self._at: dict[TopicPartition, int] = dict(positions)
         self._as_json = as_json
         self._allowed = allowed
-        self._reading = threading.Lock()
         self._resources = ExitStack()
-        self._reader: Reader | None = None
+        chosen = selection or Selection()
+        self._feed = RecordFeed(log, positions, {one.topic: chosen for one in positions})
+        self._skipped: Counter[str] = Counter()
+        self._reported_at = time.monotonic()
+        """When the stream last reported what it skipped."""
         self._id_bytes = len(to_text(self._at))
         self._rest_seconds = 0.0
         """Seconds until the next event, after one that was not full."""
@@ -79,15 +85,14 @@ class Live:
         """Count the stream and open its reader. Errors are raised here, before the response starts."""
         with ExitStack() as stack:
             stack.enter_context(self._streams.reserve(client))
-            positions = {partition: Offset(at) for partition, at in self._at.items()}
-            self._reader = await self._in_thread(lambda: self._log.reader(positions))
+            await self._in_thread(self._feed.open)
             self._resources = stack.pop_all()
 
     def close(self) -> None:
         """Release the stream; the reader is closed as soon as it is not in use."""
         self._resources.close()
         with suppress(RuntimeError):  # the server stops, and its readers are closed with the log
-            self._streams.readers.submit(self._close_reader)
+            self._streams.readers.submit(self._feed.close)
 
     async def events(self) -> AsyncIterator[bytes]:
         """Run until the client disconnects or the server stops."""
@@ -100,14 +105,12 @@ class Live:
                         raise RequestError("no-token", "the token was removed", "use another one")
                     checked_at = time.monotonic()
                 chunk = await self._in_thread(self._next)
+                if not chunk and time.monotonic() - quiet_since >= QUIET_SECONDS:
+                    chunk = b": still here\n\n"
                 if chunk:
                     yield chunk
-                    await self._rest()
-                elif time.monotonic() - quiet_since < QUIET_SECONDS:
-                    continue
-                else:
-                    yield b": still here\n\n"
-                quiet_since = time.monotonic()
+                    quiet_since = time.monotonic()
+                await self._rest()
         except TidegateError as error:
             data = msgspec.json.encode({"error": error.as_dict()})
             retry = RETRY_MS if error.retryable else NO_RETRY_MS
@@ -119,21 +122,13 @@ class Live:
         if seconds > SHORTEST_REST_SECONDS:
             await asyncio.sleep(min(seconds, LONGEST_REST_SECONDS))
 
-    def _close_reader(self) -> None:
-        with self._reading:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
-
     def _next(self) -> bytes:
         """Encode the records read as events."""
-        with self._reading:
-            fetched = [] if self._reader is None else self._reader.poll(POLL_SECONDS)
-        rows = ([(part.partition, row) for row in rows_of(part.batch)] for part in fetched)
+        polled = self._feed.poll(POLL_SECONDS)
         events: list[bytes] = []
         records: list[str] = []
         size = 0
-        for located in merge(*rows, key=lambda one: (one[1].timestamp, one[0])):
+        for located in polled.rows:
             partition, row = located
             self._at[partition] = row.offset + 1
             records.append(printable_json(msgspec.json.encode(self._as_json(located)).decode()))
@@ -144,7 +139,20 @@ class Live:
         if records:
             events.append(self._event(records))
             self._rest_seconds = self._id_bytes / ID_BYTES_PER_SECOND
+        self._at |= polled.next
+        if self._feed.is_limited:
+            self._rest_seconds = max(self._rest_seconds, LIMITED_SECONDS)
+            self._skipped += polled.skipped
+            events += self._report_skipped()
         return b"".join(events)
+
+    def _report_skipped(self) -> list[bytes]:
+        now = time.monotonic()
+        if not self._skipped or now - self._reported_at < SKIPPED_SECONDS:
+            return []
+        skipped, self._skipped, self._reported_at = self._skipped, Counter(), now
+        data = msgspec.json.encode(dict(skipped)).decode()
+        return [f"id: {to_text(self._at)}\nevent: skipped\ndata: {data}\n\n".encode()]
 
     def _event(self, records: list[str]) -> bytes:
         position = to_text(self._at)

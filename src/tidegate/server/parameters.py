@@ -26,6 +26,7 @@ LONGEST_KEY = 64 << 10
 LARGEST_PAGE = 1000
 LARGEST_ANSWER = 8 << 20
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 Server = Annotated[Serving, Depends(serving)]
 App = Annotated[str | None, Query(description="The app, if several apps have one of this name.")]
@@ -34,6 +35,10 @@ After = Annotated[str | None, Query(description="`next` of the previous page.")]
 KeyType = Annotated[ValueKind | None, Query(description="What the keys are.")]
 ValueType = Annotated[ValueKind | None, Query(alias="type", description="What the values are.")]
 InternalHeaders = Annotated[bool, Query(description="Show the headers that tidegate adds, too.")]
+OnlyKey = Annotated[str | None, Query(description="Only records with this key.")]
+Preview = Annotated[
+    int | None, Query(ge=0, le=1 << 20, description="Cut values that have more than so many bytes.")
+]
 IdempotencyKey = Annotated[
     str | None, Header(max_length=200, description="A repeated call with the same key is executed once.")
 ]
@@ -82,10 +87,16 @@ StoreName = Annotated[str, Depends(store_name)]
 TopicName = Annotated[str, Depends(topic_name)]
 
 
+def any_query(route: F) -> F:
+    """Let a route accept any query parameters: those of the dashboard's pages are for the page itself."""
+    route.any_query = True  # type: ignore[attr-defined]
+    return route
+
+
 async def no_other_queries(request: Request) -> None:
     """Refuse unknown query parameters: a misspelt one would be ignored silently."""
     route = request.scope["route"]
-    if isinstance(route, APIRoute):
+    if isinstance(route, APIRoute) and not getattr(route.endpoint, "any_query", False):
         known = _queries(route.dependant) | {"ticket"}
         for name in request.query_params:
             if name not in known:
@@ -156,6 +167,14 @@ def raw_query(request: Request, name: str) -> bytes | None:
         if unquote_to_bytes(given) == name.encode():
             return unquote_to_bytes(value.replace(b"+", b" "))
     return None
+
+
+def queried_key(request: Request, name: str, given: str | None, kind: ValueKind | None) -> bytes | None:
+    """A key in the query: any bytes, or a value of the requested type. None if it is not given."""
+    if given is None:
+        return None
+    data = raw_query(request, name) or b""
+    return data if kind is None else from_text(data, kind)
 
 
 def to_cursor(data: bytes) -> str:

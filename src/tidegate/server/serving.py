@@ -24,9 +24,13 @@ from tidegate.server.idempotency import IdempotentCalls
 from tidegate.server.model_hub import Hub
 from tidegate.server.model_outcomes import ModelOutcomes
 from tidegate.server.replicas import HISTORY, Replicas, ReplicaSnapshots
+from tidegate.server.sampler import Sampler
 from tidegate.server.streams import Streams
+from tidegate.server.summary import Summary
+from tidegate.server.tabs import Tabs
 from tidegate.server.tickets import Tickets
 from tidegate.server.tokens import Tokens
+from tidegate.server.topic_formats import TopicFormat, topic_formats
 from tidegate.topology.manifest import Manifest, StoreEntry
 from tidegate.types import TopicPartition
 
@@ -115,6 +119,8 @@ class Serving:
     apps: Apps = field(init=False)
     followers: AppFollowers = field(init=False)
     reports: AppReports = field(init=False)
+    sampler: Sampler = field(init=False)
+    tabs: Tabs = field(default_factory=Tabs)
 
     def __post_init__(self) -> None:
         self.grants = None if self.tokens is None else Grants(self.tokens, self.clock)
@@ -123,6 +129,7 @@ class Serving:
         self.apps = Apps(self.log)
         self.followers = AppFollowers(self.log, self.clock)
         self.reports = AppReports(self.log, self.followers)
+        self.sampler = Sampler(Summary(self).sample, self.clock)
 
     @contextmanager
     def gate(
@@ -133,6 +140,7 @@ class Serving:
         *,
         held: bool = False,
         history: bool = False,
+        seconds: float = WAIT_SECONDS,
     ) -> Iterator[tuple[GateQuery, ReplicaSnapshots]]:
         """Wait for `at_least` and yield a gate with snapshots of its topics; `held` and `history` add those
         of held events and of audit records."""
@@ -140,8 +148,12 @@ class Serving:
         topics = dict.fromkeys((of.status, of.index, *((of.held,) if held else ())), GATE_STORE)
         if history:
             topics[manifest.gates[name].audit] = HISTORY
-        with self.replicas.snapshots(topics, at_least, WAIT_SECONDS) as snapshots:
+        with self.replicas.snapshots(topics, at_least, seconds) as snapshots:
             yield GateQuery(self.log, manifest, name, self.clock, snapshots), snapshots
+
+    def formats(self) -> dict[str, TopicFormat]:
+        """How apps declared the keys and values of topics."""
+        return topic_formats(self.apps.all().values())
 
     def allows(self, caller: Caller) -> bool:
         """Whether the token of a caller still exists: what outlives a request checks it again."""
@@ -150,6 +162,7 @@ class Serving:
     def end(self) -> None:
         """End the streams and wake waiting calls, which respond with `server-ends`."""
         self.streams.ending.set()
+        self.sampler.end()
         self.hub.end()
         self.outcomes.end()
         self.replicas.end()
@@ -157,11 +170,13 @@ class Serving:
 
     def close(self) -> None:
         self.streams.close()
+        self.sampler.end()
         self.hub.close()
         self.outcomes.end()
         self.replicas.close()
         self.outcomes.close()
         self.followers.close()
+        self.sampler.close()
 
 
 async def serving(request: Request) -> Serving:

@@ -15,7 +15,15 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from tidegate.runtime.driver.slot_overview import SILENT_SECONDS
-from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Status, Warned
+from tidegate.runtime.topics.status import (
+    Ended,
+    Failure,
+    Landing,
+    Numbers,
+    Recalculating,
+    Status,
+    Warned,
+)
 
 KEPT_WARNINGS = 20
 STATES = ("running", "restoring", "starting", "silent", "failed", "stopped")
@@ -65,10 +73,15 @@ class SlotStatuses:
     """Errors that ended jobs of slots, by code, since this process started to follow."""
     last_failure: tuple[int, Failure] | None = None
     """The newest that the topic holds, with its time in ms."""
+    recalculating: tuple[float, Recalculating] | None = None
+    """The newest progress of a recalculation, with when it was heard, by `time.monotonic`."""
 
     def take(self, one: Status, heard: float, *, counts: bool, at: int = 0) -> None:
         """Apply a status that a slot published, or the driver for it, `at` a time in ms. `counts` is False
         for records that are older than this follower: earlier processes have counted them."""
+        if isinstance(one, Recalculating):
+            self.recalculating = heard, one
+            return
         slot = self.slots.setdefault(one.slot, SlotStatus())
         attempt = slot.attempt if isinstance(one, Numbers) else one.attempt
         if (one.epoch, attempt) < (slot.epoch, slot.attempt):

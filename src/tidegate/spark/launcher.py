@@ -18,7 +18,7 @@ from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.spark.session import cores_of, room_for_slots
 from tidegate.spark.slot_task import run_slot
-from tidegate.spark.stages import StageRunner, stage_error
+from tidegate.spark.stages import stage_error, stage_on_spark
 
 STAGE_IDLE_SECONDS = 0.05
 
@@ -46,7 +46,7 @@ class SparkLauncher:
         context.parallelize([0], 1).foreachPartition(partial(run_slot, order.encode()))
 
     def run_stage(self, stage: Stage, number: int, epoch: int, writer: str, stopped: threading.Event) -> None:
-        runner = StageRunner(
+        loop = stage_on_spark(
             self._session,
             self._log,
             self._location,
@@ -59,7 +59,7 @@ class SparkLauncher:
         )
         try:
             while not stopped.is_set():
-                if not runner.step():
+                if not loop.step():
                     stopped.wait(STAGE_IDLE_SECONDS)
         except Exception as error:
             raise stage_error(error, stage) from error

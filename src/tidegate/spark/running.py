@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.config.config import Config, load_config
-from tidegate.errors import ConfigError, TidegateError
+from tidegate.errors import ConfigError, TidegateError, UpgradeError
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.protocol import Log
@@ -33,6 +31,7 @@ from tidegate.runtime.driver.coordinator import (
 )
 from tidegate.runtime.driver.partition_watch import DRIVER
 from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import Claim
 from tidegate.runtime.slot.host import machine_name
 from tidegate.runtime.topics.slot_order import SlotOrder
@@ -40,10 +39,16 @@ from tidegate.runtime.topics.status import Warned, publish_status
 from tidegate.serde.registry_settings import resolved_registry, use_registry
 from tidegate.sinks.settings import SinkSettings, sink_settings
 from tidegate.spark.launcher import SparkLauncher
+from tidegate.spark.recalculating import upgrade_on_spark
+from tidegate.spark.runnable import RunnableApp, name_of
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, ship
 from tidegate.spark.stages import check_stages
 from tidegate.topology.graph import Topology
+from tidegate.upgrade.consent import Consent
+from tidegate.upgrade.publication import complete
+from tidegate.upgrade.recalculate import Report, no_report
+from tidegate.upgrade.upgrades import Wait, give_up
 
 if TYPE_CHECKING:
     from tidegate.sinks.threads import SinkThread
@@ -51,13 +56,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tidegate")
 
 
-class RunnableApp(Protocol):
-    """The part of an `App` that a run uses; `App` imports this module when it is started."""
+@dataclass(frozen=True, slots=True)
+class Upgrading:
+    """What is allowed in an upgrade at a start, who waits for consent, and where its progress goes."""
 
-    @property
-    def id(self) -> str: ...
-
-    def build(self) -> Topology: ...
+    consent: Consent | None = None
+    """By default what the settings allow."""
+    wait: Wait = give_up
+    report: Report = no_report
 
 
 class Running:
@@ -76,8 +82,10 @@ class Running:
         until_caught_up: bool = False,
         patience: Patience | None = None,
         sinks: Sequence[str] = (),
+        upgrading: Upgrading | None = None,
     ) -> None:
-        """`sinks` are names of sections [sinks.NAME], which threads of this process fill."""
+        """`sinks` are names of sections [sinks.NAME], which threads of this process fill. `upgrading` is what
+        an upgrade of the app uses, if it changed."""
         check_session(session)
         self._name = name
         self._config = config
@@ -98,11 +106,10 @@ class Running:
             check_registry(topology)
             log = ReopeningLog(lambda: open_log(location, clock=clock))
             self._stack.callback(log.close)
-            run = prepare(topology, log, clock, partitions=config.partitions, create_sources=False)
+            run = self._prepared(app, topology, session, log, clock, upgrading)
             threads = self._sinks(given, topology, log, clock, catch_up=until_caught_up) if given else []
-            folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-ship-"))
             self._fingerprint = fingerprint(name)
-            ship(name, session.sparkContext, Path(folder))
+            ship(name, session.sparkContext)
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
             launcher = SparkLauncher(session, app.id, log, location, stages=bool(run.stages()))
@@ -117,6 +124,35 @@ class Running:
             self._open_resources = self._stack.pop_all()
         self._thread = threading.Thread(target=self._run_coordinator, name=f"tidegate-{app.id}", daemon=True)
         self._thread.start()
+
+    def _prepared(
+        self,
+        app: RunnableApp,
+        topology: Topology,
+        session: SparkSession,
+        log: Log,
+        clock: Clock,
+        upgrading: Upgrading | None,
+    ) -> Run:
+        """Prepare the app, after an upgrade if it changed and settings allow it."""
+        start = partial(prepare, partitions=self._config.partitions, create_sources=False)
+        complete(log, app.id, clock)
+        try:
+            return start(topology, log, clock)
+        except UpgradeError as error:
+            if error.code != "changed-app" or self._config.upgrade.mode != "auto":
+                raise
+        used = upgrading or Upgrading()
+        upgrade_on_spark(
+            app,
+            session,
+            name=self._name,
+            config=self._config,
+            consent=used.consent or Consent.of(self._config.upgrade),
+            wait=used.wait,
+            report=used.report,
+        )
+        return start(topology, log, clock)
 
     @property
     def state(self) -> DriverState:
@@ -188,6 +224,7 @@ class Running:
             folder=str(config.folder),
             state_dir=config.state_dir,
             state_budget_bytes=config.state_budget_bytes,
+            generation=claim.generation,
             epoch=claim.epoch,
             slot=slot,
             attempt=attempt,
@@ -202,36 +239,3 @@ def start(app: RunnableApp, session: Any, *, name: str | None = None, **options:
     """Run an app on the user's session."""
     config = options.pop("config", None) or load_config()
     return Running(app, name or name_of(app), session, config, **options)
-
-
-def name_of(app: RunnableApp) -> str:
-    """Find `module:name` of the app, under which executors import it. A script is imported by the name of its
-    file."""
-    for module_name, module in list(sys.modules.items()):
-        for attribute, value in list(getattr(module, "__dict__", {}).items()):
-            if value is not app:
-                continue
-            found = _name_of_script(module) if module_name == "__main__" else module_name
-            if found is not None:
-                return f"{found}:{attribute}"
-    raise ConfigError(
-        "no-such-app",
-        f"app {app.id!r} is in no module that executors can import",
-        'put it into a module, or name it: start(spark, name="orders:app")',
-    )
-
-
-def _name_of_script(main: ModuleType) -> str | None:
-    """Return the name under which `__main__` can be imported: for `python -m shop.app` that of the module,
-    for `python shop.py` that of the file. None if no such module is found, as in a notebook."""
-    if main.__spec__ is not None:
-        return main.__spec__.name
-    file = getattr(main, "__file__", None)
-    if file is None:
-        return None
-    name = Path(file).stem
-    spec = importlib.util.find_spec(name)
-    same = (
-        spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
-    )
-    return name if same else None

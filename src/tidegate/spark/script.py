@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from tidegate.config.config import Config, load_config
-from tidegate.spark.running import RunnableApp, Running, name_of
+from tidegate.spark.runnable import RunnableApp, name_of
+from tidegate.spark.running import Running
 from tidegate.spark.session import start_session
 
 POLL_SECONDS = 0.5

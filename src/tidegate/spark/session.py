@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.config.spark import spark_settings
@@ -23,6 +24,8 @@ SPARE_CORES = 2
 MASTER_SECONDS = 5.0
 EXECUTORS_SECONDS = 20.0
 STABLE_SECONDS = 2.0
+JVM_SECONDS = 10.0
+"""How long a JVM may take to end."""
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -72,6 +75,23 @@ def start_session(
     if cores is None and slots is None:
         _await_executors(session)
     return session, slots
+
+
+def end_session(session: SparkSession) -> None:
+    """Stop Spark, and wait until its JVM has ended if this process started it: a command that has ended
+    leaves nothing behind that still uses its folder. Another session may be started afterwards."""
+    gateway = session.sparkContext._gateway
+    with suppress(Exception):
+        session.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    with suppress(Exception):
+        gateway.shutdown()
+    process.stdin.close()  # the JVM ends when this pipe does
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(JVM_SECONDS)
 
 
 def _await_executors(session: SparkSession) -> None:

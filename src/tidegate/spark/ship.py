@@ -8,11 +8,13 @@ same Python process, which keeps the modules that it has imported.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.resources
 import importlib.util
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
@@ -41,15 +43,23 @@ def fingerprint(app: str) -> str:
     return digest.hexdigest()
 
 
-def ship(app: str, context: SparkContext, folder: Path) -> None:
+def ship(app: str, context: SparkContext) -> None:
     """Add the app's package to the import path of the session's executors, not of this process: a module that
-    the user edits and imports again must come from its own folder, not from the zip file."""
-    path = str(zip_package(app, folder))
+    the user edits and imports again must come from its own folder, not from the zip file.
+
+    The file stays until this process ends: each task of the session, also of the user's own queries, may
+    fetch all files that were ever added, and fails if one is gone."""
+    path = str(zip_package(app, Path(_folder().name)))
     before = list(sys.path)
     try:
         context.addPyFile(path)  # prepends it to sys.path
     finally:
         sys.path[:] = before
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tidegate-ship-")
 
 
 def import_version(app: str, sent: str) -> None:

@@ -1,12 +1,12 @@
 """DataFrame stages on a session: batch after batch, each one Spark job.
 
-The driver reads the position of the stage and takes the records committed after it. Executors read them, the
-user's function returns a frame, and one task writes its rows with the new position (`runtime.slot.stage`).
+The driver takes the records after the position of the stage (`runtime.slot.stage_loop`). Executors read them,
+the user's function returns a frame, and one task writes its rows with the new position
+(`runtime.slot.stage`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -20,87 +20,38 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.clock import Clock, ManualClock
 from tidegate.errors import ConfigError, LogError, TidegateError, UserCodeError, first_line
 from tidegate.log.location import LogLocation
-from tidegate.log.positions import Position, check_positions, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.output.on_error import in_user_code
-from tidegate.runtime.slot.purger import Purger
-from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, next_spans, write_stage
+from tidegate.runtime.slot.stage import Result, Stage, StageOrder, StageRow, write_stage
+from tidegate.runtime.slot.stage_loop import StageLoop
 from tidegate.runtime.topics.control import ROLE, read_control
-from tidegate.runtime.topics.status import Warned, publish_status
 from tidegate.spark.spark_types import part_of
 from tidegate.spark.topic_source import OffsetRange, Shipped, read_offset_range
 from tidegate.spark.write import POSITION_COLUMNS, FrameRows, written_columns
 from tidegate.topology.graph import Topology
-from tidegate.types import Offset, TopicPartition
 
-PURGE_SECONDS = 30.0
 RESULT_SCHEMA = "result string, code string, message string, hint string"
 
 
-class StageRunner:
-    """One stage of one epoch of an app."""
+class _StageOnSpark:
+    """The batches of one stage as Spark jobs."""
 
     def __init__(
-        self,
-        session: SparkSession,
-        log: Log,
-        location: LogLocation,
-        app: str,
-        stage: Stage,
-        epoch: int,
-        writer: str,
-        group: str,
-        clock: Clock,
+        self, session: SparkSession, log: Log, location: LogLocation, app: str, stage: Stage, group: str
     ) -> None:
-        """`location` is where the log is; `group` names the Spark jobs of the stage."""
+        """`location` is where the log is; `group` names the jobs."""
         self._session = session
         self._log = log
         self._app = app
         self._stage = stage
-        self._epoch = epoch
-        self._writer = writer
         self._group = group
-        self._clock = clock
         source, result = stage.source, stage.result
         self._reads = Shipped(location, stage.reads, True, source.key, source.value, internal=True)  # type: ignore[arg-type]
-        self._writes = Shipped(location, stage.writes, True, result.key, result.value)  # type: ignore[arg-type]
-        self._position: Position | None = None
-        self._purge_due = time.monotonic() + PURGE_SECONDS
-        self._purger = Purger(log)
+        # Names of internal topics are not for users to declare; this one is only for messages.
+        self._writes = Shipped(location, stage.name, True, result.key, result.value)  # type: ignore[arg-type]
 
-    def step(self) -> bool:
-        """Process one batch if there are records. Returns whether there were any."""
-        if self._position is None:
-            positions = read_positions(self._log, self._app)
-            check_positions(self._app, positions, [self._stage.task])
-            self._position = positions[self._stage.task]
-        if time.monotonic() >= self._purge_due:
-            self._purge(self._position)
-        spans = next_spans(self._log, self._stage, self._position)
-        if not spans:
-            return False
-        stage = self._stage
-        order = StageOrder(
-            self._app,
-            stage.name,
-            stage.task,
-            self._epoch,
-            ROLE,
-            self._writer,
-            stage.reads,
-            stage.writes,
-            self._clock.now(),
-            spans,
-        )
-        if self._run(order) is Result.WRITTEN:
-            at = {stage.reads: {**self._position.sources[stage.reads], **order.end}}
-            self._position = msgspec.structs.replace(self._position, sources=at)
-        else:
-            self._position = None
-        return True
-
-    def _run(self, order: StageOrder) -> Result:
+    def run(self, order: StageOrder) -> Result:
         records = sum(end - start for start, end in order.spans.values())
         self._session.sparkContext.setJobGroup(
             self._group,
@@ -139,20 +90,24 @@ class StageRunner:
             )
         return written_columns(result, self._writes, positions=True)
 
-    def _purge(self, position: Position) -> None:
-        """Purge the records that the stage has processed: nothing else reads them."""
-        self._purge_due = time.monotonic() + PURGE_SECONDS
-        reads = self._stage.reads
-        purgeable = {
-            TopicPartition(reads, number): Offset(at) for number, at in position.sources[reads].items()
-        }
-        now = self._clock.now()
-        for problem in self._purger.run(purgeable):
-            warning = Warned(self._epoch, -1, 0, problem.code, problem.message, problem.hint)
-            publish_status(self._log, self._app, warning, now)
+
+def stage_on_spark(
+    session: SparkSession,
+    log: Log,
+    location: LogLocation,
+    app: str,
+    stage: Stage,
+    epoch: int,
+    writer: str,
+    group: str,
+    clock: Clock,
+) -> StageLoop:
+    """Return a stage of one epoch of an app, whose batches run on a session."""
+    batches = _StageOnSpark(session, log, location, app, stage, group)
+    return StageLoop(log, app, stage, epoch, writer, clock, batches.run)
 
 
-def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
+def open_stages(session: SparkSession, run: Run) -> list[StageLoop]:
     """Run the stages of an app by its written plan; for the driver of `tidegate.testing`."""
     app, log = run.manifest.app, run.log
     plan = read_control(log, app).plan(ROLE)
@@ -163,7 +118,7 @@ def open_stages(session: SparkSession, run: Run) -> list[StageRunner]:
             "log-in-memory", "a log in memory is visible to this process only", "use one with a file"
         )
     return [
-        StageRunner(
+        stage_on_spark(
             session,
             log,
             location,
@@ -210,11 +165,12 @@ def _write(order: bytes, text: str, batches: Iterator[pa.RecordBatch]) -> Iterat
     """Write a batch, in one task on an executor. Errors of tidegate are returned, not raised: Spark would
     retry and wrap them."""
     spec, found = Shipped.of_text(text), _order.decode(order)
-    rows = FrameRows(spec, ManualClock(found.now))
+    clock = ManualClock(found.now)
+    rows = FrameRows(spec, clock)
     result, failure = "", ("", "", "")
     try:
         with closing(spec.open()) as log:
-            result = write_stage(log, found, (_with_positions(rows, batch) for batch in batches))
+            result = write_stage(log, found, (_with_positions(rows, batch) for batch in batches), clock)
     except TidegateError as error:
         failure = (error.code, error.message, error.hint)
     columns = [pa.array([one], pa.string()) for one in (result, *failure)]

@@ -1,20 +1,33 @@
-"""Run a slot order: import the app, open the log, run the slot. Needs no Spark in the process."""
+"""Run a slot order: open the log, import the app, run the slot. Needs no Spark in the process.
+
+The log is open before anything of the user is imported, so that an error of the import is published there:
+Spark would report only that an exception was thrown."""
 
 from __future__ import annotations
 
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
-from tidegate.clock import SystemClock
+from tidegate.clock import Clock, SystemClock
+from tidegate.errors import TidegateError
+from tidegate.fingerprint import forget
 from tidegate.load import load_app
+from tidegate.log import names
 from tidegate.log.open import open_log
+from tidegate.log.protocol import Log
+from tidegate.runtime.driver.check_code import check_code
 from tidegate.runtime.driver.prepare import attach
+from tidegate.runtime.driver.run import Run
 from tidegate.runtime.slot.job import SlotJob
+from tidegate.runtime.topics.failures import refusal_of
 from tidegate.runtime.topics.slot_order import SlotOrder
+from tidegate.runtime.topics.status import publish_status
 from tidegate.serde.registry_settings import use_registry
 from tidegate.spark.ship import import_version
+from tidegate.upgrade.candidate import attach_candidate
+from tidegate.upgrade.recalculation import attach_recalculation
 
 CONTAINERS = 100_000
 """Container allocations between two garbage collections."""
@@ -40,11 +53,34 @@ def run_order(data: bytes) -> Iterator[int]:
     for path in order.paths:
         if path not in sys.path:
             sys.path.append(path)
+    clock = SystemClock()
+    with closing(open_log(order.log, clock=clock, create=False)) as log:
+        try:
+            run = _attached(order, log, clock)
+        except Exception as error:
+            refusal = refusal_of(error, order.epoch, order.slot, order.attempt)
+            with suppress(TidegateError):
+                publish_status(log, order.app_id, refusal, clock.now())
+            raise
+        with rare_garbage_collection():
+            for count, _ in enumerate(SlotJob(order, run, log, clock).run()):
+                yield count
+
+
+def _attached(order: SlotOrder, log: Log, clock: Clock) -> Run:
+    """Import the version of the app that the driver has, and find out what it runs."""
     import_version(order.app, order.fingerprint)
     use_registry(order.registry)
-    app = load_app(order.app, order.settings)
-    clock = SystemClock()
-    with rare_garbage_collection(), closing(open_log(order.log, clock=clock, create=False)) as log:
-        run = attach(app.build(), log, clock, on_error=order.on_error)
-        for count, _ in enumerate(SlotJob(order, run, log, clock).run()):
-            yield count
+    topology = load_app(order.app, order.settings).build()
+    replay = order.replay
+    if replay is not None and order.app_id == names.upgrade(topology.app):
+        run, started = attach_candidate(topology, log, clock, replay, on_error=order.on_error)
+    elif replay is not None:
+        run = attach_recalculation(topology, order.app_id, log, clock, replay, on_error=order.on_error)
+        started = run.manifest
+    else:
+        run = attach(topology, log, clock, generation=order.generation, on_error=order.on_error)
+        started = run.manifest
+    check_code(topology, log, started)
+    forget()  # the parsed source of a large project takes 100 MB
+    return run

@@ -11,7 +11,7 @@ from tidegate.errors import ConfigError, StateError
 from tidegate.log.records import columns_to_batch
 from tidegate.log.topic import MAX_RECORD_BYTES, TopicSpec, check_config
 from tidegate.state.cached import RowChange
-from tidegate.state.formats import Format
+from tidegate.state.formats import TIME_BYTES, Format
 from tidegate.state.protocol import RawRow
 
 DELETE_RETENTION_MS = 30 * 24 * 3600 * 1000
@@ -59,7 +59,7 @@ def to_records(changes: Mapping[bytes, RowChange], layout: Format) -> pa.RecordB
     """Convert the changes of a commit interval to changelog records."""
     values: list[bytes | None] = [value for value, _ in changes.values()]
     if layout.timestamped:
-        values = [layout.logged(value) for value in values]
+        values = [None if value is None else value[TIME_BYTES:] for value in values]
     return columns_to_batch([timestamp for _, timestamp in changes.values()], list(changes), values)
 
 

@@ -40,10 +40,9 @@ class Room:
 def reason_to_remove(folder_state: FolderState, needs: NeededState) -> str | None:
     """Return why no task can ever use a folder again, or None if one may come back to it."""
     found = folder_state.metadata
-    if folder_state.task.generation < needs.generation:
-        return "it belongs to an older generation"
     if folder_state.task not in needs.tasks:
-        return "the app has no such task any more"
+        older = folder_state.task.generation < needs.generation
+        return "it belongs to an older generation" if older else "the app has no such task any more"
     if not folder_state.newest:
         return "a newer folder replaces it"
     if found is not None and (found.app, found.task) != (needs.app, folder_state.task):
@@ -131,8 +130,8 @@ class Cleanup:
         with suppress(OSError):
             if folder_state.task not in self._needs.tasks:
                 folder_state.path.parent.rmdir()
-            if folder_state.task.generation < self._needs.generation:
-                folder_state.path.parent.parent.rmdir()
+                if folder_state.task.generation < self._needs.generation:
+                    folder_state.path.parent.parent.rmdir()
 
     def _all(self) -> list[FolderState]:
         """Return all folders of tasks up to the current generation."""

@@ -15,13 +15,14 @@ Numbers are big endian, so they sort; the layouts of the keys are Kafka Streams'
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import StateError
 from tidegate.log.topic import LATEST_TIMESTAMP
 
 _TIME = struct.Struct(">Q")
+TIME_BYTES = _TIME.size
 _WINDOW = struct.Struct(">QI")
 _SESSION = struct.Struct(">QQ")
 
@@ -35,7 +36,7 @@ class Format:
 
     def logged(self, value: bytes | None) -> bytes | None:
         """Return the changelog record's value for a stored value."""
-        return value[8:] if self.timestamped and value is not None else value
+        return value[TIME_BYTES:] if self.timestamped and value is not None else value
 
     def restored(self, value: bytes | None, timestamp: int) -> bytes | None:
         """Return the stored value for a changelog record."""
@@ -73,6 +74,20 @@ def with_time(value: bytes, timestamp: int) -> bytes:
 def time_of(stored: bytes) -> int:
     """Return the time in a timestamped row."""
     return int(_TIME.unpack_from(stored)[0])
+
+
+def with_times(values: Sequence[bytes | None], timestamps: Sequence[int]) -> list[bytes | None]:
+    """Return the stored values of many timestamped rows, whose times were checked."""
+    packed = {time: _TIME.pack(time) for time in set(timestamps)}
+    each = zip(values, timestamps, strict=True)
+    return [None if value is None else packed[time] + value for value, time in each]
+
+
+def times_of(stored: Sequence[bytes | None], missing: int) -> list[int]:
+    """Return the times in many timestamped rows."""
+    found = b"".join([data[:8] for data in stored if data is not None])
+    times = iter(struct.unpack(f">{len(found) // 8}Q", found))
+    return [missing if data is None else next(times) for data in stored]
 
 
 def window_suffix(start: int, sequence: int = 0) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.errors import StateError
+from tidegate.log.names import of_preview
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.state.changelog import to_rows
@@ -69,9 +70,10 @@ def find_folders(
 
 
 def homes_below(state_dir: Path, app: str | None = None) -> list[Path]:
-    """Return the homes of all tasks below the state folder, sorted."""
+    """Return the homes of all tasks below the state folder, sorted; those of previews only if requested."""
     found = state_dir.glob(f"{app or '*'}/*/*/*/data.mdb")
-    return sorted({data.parent.parent for data in found if data.parent.name.isdigit()})
+    homes = {data.parent.parent for data in found if data.parent.name.isdigit()}
+    return sorted(home for home in homes if app is not None or not of_preview(home.parent.parent.name))
 
 
 def newest_folder(home: Path) -> Path:

@@ -88,9 +88,8 @@ class LmdbStore:
             found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
         except lmdb.Error as error:
             raise self._unreadable(error) from error
-        for row in found.items():
-            if crc32(b"".join(row)) != INTACT:
-                raise self._damaged()
+        if set(map(crc32, map(b"".join, found.items()))) - {INTACT}:
+            raise self._damaged()
         if len(found) == len(stored) and max(map(len, stored), default=0) <= self._longest_short:
             return [found[at][:-4] for at in stored]
         return [None if at not in found else self._value(at, found[at][:-4]) for at in stored]
@@ -109,15 +108,7 @@ class LmdbStore:
 
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
         newest = dict(rows)
-        limit = self._longest_short
-        puts: list[tuple[bytes, bytes]] = []
-        deletes: list[bytes] = []
-        for stored, (key, value) in zip(self._all_stored(list(newest)), newest.items(), strict=True):
-            if value is None:
-                deletes.append(stored)
-                continue
-            whole = value if len(stored) <= limit else _pack(key[: len(key) - self._suffix], value)
-            puts.append((stored, whole + crc32(stored + whole).to_bytes(4, "little")))
+        puts, deletes = self._sealed(newest)
         puts.sort()
         size = sum(map(len, chain.from_iterable(puts))) + 16 * len(puts)
         with translated_errors(self._environment.folder, self._environment.damaged):
@@ -128,6 +119,25 @@ class LmdbStore:
             if self._end_of is not None:
                 self._index(newest)
         self._environment.touched(size)
+
+    def _sealed(self, newest: dict[bytes, bytes | None]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+        """Return the rows to put, with their checksums, and the keys to delete."""
+        all_stored, limit = self._all_stored(list(newest)), self._longest_short
+        values: Any = newest.values()
+        if None not in values and max(map(len, all_stored), default=0) <= limit:
+            return [
+                (stored, value + crc32(stored + value).to_bytes(4, "little"))
+                for stored, value in zip(all_stored, values, strict=True)
+            ], []
+        puts: list[tuple[bytes, bytes]] = []
+        deletes: list[bytes] = []
+        for stored, (key, value) in zip(all_stored, newest.items(), strict=True):
+            if value is None:
+                deletes.append(stored)
+                continue
+            whole = value if len(stored) <= limit else _pack(key[: len(key) - self._suffix], value)
+            puts.append((stored, whole + crc32(stored + whole).to_bytes(4, "little")))
+        return puts, deletes
 
     def clear(self) -> None:
         with translated_errors(self._environment.folder, self._environment.damaged):
@@ -229,6 +239,8 @@ class LmdbStore:
     def _all_stored(self, keys: Sequence[bytes]) -> list[bytes]:
         if self._suffix:
             return [self._stored(key) for key in keys]
+        if max(map(len, keys), default=0) <= LONG_FROM and b"\x00" not in b"".join(keys):
+            return [key + TERMINATOR for key in keys]
         return [
             key + TERMINATOR if len(key) <= LONG_FROM and b"\x00" not in key else stored_key(key, b"")
             for key in keys

@@ -14,7 +14,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -23,36 +23,41 @@ from tidegate.app import App
 from tidegate.clock import ManualClock
 from tidegate.connect.connection import Connection
 from tidegate.errors import ConfigError, TidegateError
-from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.log.records import Headers
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.record import Record
 from tidegate.runtime.driver.prepare import prepare
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.task import StreamTask
+from tidegate.runtime.topics.upgrades import UpgradeEntry
 from tidegate.serde.registry_settings import use_registry
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import Limits
+from tidegate.testing.draining import WAIT_SECONDS, drain_here
 from tidegate.testing.faults import Commit, Crash, ErrorKind, Faults
 from tidegate.testing.gates import GateView
 from tidegate.testing.laws import with_checked_reducers
 from tidegate.testing.models import ModelView
-from tidegate.testing.views import Discards, Outcome, StoreView, all_records, seen_records, store_view
+from tidegate.testing.outputs import DriverOutputs
+from tidegate.testing.previews import preview_here
+from tidegate.testing.stages import check_session, stages_on
+from tidegate.testing.upgrades import upgrade_here
+from tidegate.testing.views import Discards, Outcome, StoreView, seen_records, store_view
 from tidegate.topics import TableTopic, Topic
-from tidegate.topology.node import NodeKind, OnError
+from tidegate.topology.node import SINKS, OnError
+from tidegate.upgrade.consent import Consent
+from tidegate.upgrade.previews import Preview
+from tidegate.upgrade.publication import complete
+from tidegate.upgrade.runners import RunningStage
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 __all__ = ["Commit", "Driver", "Outcome", "StoreView"]
 
-WAIT_SECONDS = 0.05
-"""How long to wait for records that are in the log and were not read yet."""
 
-
-class Driver:
+class Driver(DriverOutputs):
     """Runs an app in this process. `send` appends; `run` restores, processes everything, commits.
 
     A topic declared without a number of partitions gets `partitions`; the stream tasks are spread over
@@ -76,31 +81,26 @@ class Driver:
     ) -> None:
         """`spark` is a session for the DataFrame stages of the app; the log is a file then. `registry` is
         the section [registry], for topics with schemas: {"url": "mock://here"} needs no server."""
-        self._topology = app.build()
-        if self._topology.stages() and spark is None:
-            raise ConfigError(
-                "no-session", f"app {app.id!r} has DataFrame stages", "pass a session: Driver(app, spark=...)"
-            )
+        topology = app.build()
+        check_session(topology, spark)
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-driver-"))
         self._spark = spark
-        self._stages: list[Any] = []
+        self._stages: Sequence[RunningStage] = ()
         self.clock = clock or ManualClock()
-        self.log: Log = log or SqliteLog(self._folder / "log.db" if spark else None, clock=self.clock)
+        self.log = log or SqliteLog(self._folder / "log.db" if spark else None, clock=self.clock)
         self._own_log = log is None
-        self._app = app
         self._partitions = partitions
         self._slots = slots
         self._on_error = on_error
         self._batches = batches
         self._limits = limits or Limits(sync=False)
-        self._host = "host-0"
-        self._hosts = 1
+        self._host, self._hosts = "host-0", 1
         self._faults = Faults()
         self._listener = Discards()
         self._run: Run | None = None
         self._open: list[Slot] = []
         self._failed = False
-        self._connection = Connection(self.log, partitions=partitions, clock=self.clock)
+        super().__init__(app, topology, Connection(self.log, partitions=partitions, clock=self.clock))
         self._registry_before = [] if registry is None else [use_registry(registry)]
 
     # --- input ----------------------------------------------------------------------------------------
@@ -216,6 +216,11 @@ class Driver:
             if idle == 2 and not all(slot.drained() for slot in self._open):
                 idle, wait = 1, WAIT_SECONDS
 
+    def _drain(self) -> None:
+        """Process internal topics to their ends, no more records of sources, and close."""
+        drain_here(self._run or self._start(), self._open, self._stages, self._step_slot)
+        self.stop()
+
     def _step_slot(self, slot: Slot, wait: float) -> bool:
         """Run one step of a slot and commit. A slot that fails is unusable."""
         try:
@@ -227,6 +232,7 @@ class Driver:
         return busy
 
     def _prepared(self) -> Run:
+        complete(self.log, self._app.id, self.clock)
         return prepare(
             with_checked_reducers(self._app.build()),
             self.log,
@@ -240,9 +246,7 @@ class Driver:
         run = self._prepared()
         self._open = run.slots(self._folder / self._host, self._slots, self._limits, self._listener)
         if self._spark is not None:
-            from tidegate.spark.stages import open_stages  # the only place that needs Spark
-
-            self._stages = open_stages(self._spark, run)
+            self._stages = stages_on(self._spark)(run)
         self._run = run
         return run
 
@@ -259,60 +263,52 @@ class Driver:
         """Return a model of the app. Its topics are created; the next run decides on requests."""
         return ModelView(name, self._run or self._prepared(), self.log, self.clock)
 
+    def preview(self, app: App) -> Preview:
+        """Return what another version of the app would change in the table topics. Run first."""
+        check_session(app.build(), self._spark)
+        folder, stages = self._folder, stages_on(self._spark)
+        return preview_here(app, self.log, self.clock, folder, self._partitions, self._on_error, stages)
+
+    def upgrade(self, app: App, consent: Consent | None = None) -> UpgradeEntry | None:
+        """Upgrade to another version of the app: the old one finishes what is in its internal topics, what
+        changed is recalculated, and the rows that differ are published (`published`). Rows may be removed,
+        however many; everything else that must be decided raises UpgradeError `upgrade-waits`, as for
+        `tidegate upgrade`, unless the `consent` allows it. Returns the upgrade; None if nothing changed.
+        Placed faults happen on the way; the next `run` runs the new version."""
+        check_session(app.build(), self._spark)
+        if self._open:
+            self._drain()
+        self.stop()
+        self._mark_published()
+        allowed = consent or Consent(max_removed=1.0)
+        with self._faults.armed():
+            while True:
+                try:
+                    found = upgrade_here(
+                        app,
+                        self.log,
+                        self.clock,
+                        self._folder / self._host,
+                        allowed,
+                        partitions=self._partitions,
+                        on_error=self._on_error,
+                        batches=self._batches,
+                        open_stages=stages_on(self._spark),
+                    )
+                except Crash:
+                    continue
+                except BaseException as error:
+                    if not self._faults.caused(error):
+                        raise
+                else:
+                    break
+        self._app, self._topology = app, app.build()
+        return found
+
     def _tasks(self) -> list[StreamTask]:
         return [task for slot in self._open for task in slot.tasks]
 
-    # --- output ---------------------------------------------------------------------------------------
-
-    def rows(self, table: TableTopic[K, V]) -> dict[K, V]:
-        """Return the rows of a table topic."""
-        return self._connection.rows(table) if self._is_there(table) else {}
-
-    @overload
-    def records(self, topic: Topic[K, V]) -> list[Record[K, V]]: ...
-    @overload
-    def records(self, topic: TableTopic[K, V]) -> list[Record[K, V | None]]: ...
-    def records(self, topic: Any) -> list[Record[Any, Any]]:
-        """Return the records of a topic, by timestamp; none if nothing was written yet."""
-        return list(self._connection.read(topic)) if self._is_there(topic) else []
-
-    @overload
-    def values(self, topic: Topic[K, V]) -> list[V]: ...
-    @overload
-    def values(self, topic: TableTopic[K, V]) -> list[V | None]: ...
-    def values(self, topic: Any) -> list[Any]:
-        """Return the values of a topic's records."""
-        return [record.value for record in self.records(topic)]
-
-    @overload
-    def by_key(self, topic: Topic[K, V]) -> dict[K, list[V]]: ...
-    @overload
-    def by_key(self, topic: TableTopic[K, V]) -> dict[K, list[V | None]]: ...
-    def by_key(self, topic: Any) -> dict[Any, list[Any]]:
-        """Return the values of each key, in order."""
-        found: dict[Any, list[Any]] = {}
-        for record in self.records(topic):
-            found.setdefault(record.key, []).append(record.value)
-        return found
-
-    @overload
-    def by_partition(self, topic: Topic[K, V]) -> list[list[tuple[K, V]]]: ...
-    @overload
-    def by_partition(self, topic: TableTopic[K, V]) -> list[list[tuple[K, V | None]]]: ...
-    def by_partition(self, topic: Any) -> list[list[tuple[Any, Any]]]:
-        """Return (key, value) of the records of each partition, in order."""
-        if not self._is_there(topic):
-            return []
-        return [
-            [(record.key, record.value) for record in self._connection.read(topic, partition=partition)]
-            for partition in range(self.log.describe(topic.name).partitions)
-        ]
-
-    def dead_letters(self) -> list[Record[bytes | None, bytes | None]]:
-        """Return the records that failed under `on_error="dead-letter"`, as bytes, with the error in their
-        headers. They may have no key and no value."""
-        topic = names.dead_letters(self._app.id)
-        return all_records(self.log, topic) if topic in self.log.names() else []
+    # --- state ----------------------------------------------------------------------------------------
 
     def store(self, store: str | StoreBuilder[Any]) -> StoreView:
         """Return the rows of the tasks' stores of this name, and those of the changelog. Run first."""
@@ -332,7 +328,7 @@ class Driver:
         written: dict[str, Any] = {
             node.topic.name: node.topic
             for node in self._topology.nodes.values()
-            if node.topic is not None and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
+            if node.topic is not None and node.kind in SINKS
         }
         internal = {name: seen_records(self.log, name) for name in run.manifest.internal.values()}
         return Outcome(
@@ -352,19 +348,6 @@ class Driver:
     def _stores(self) -> list[str]:
         found = [store.name for node in self._topology.nodes.values() for store in node.stores]
         return list(dict.fromkeys(found))
-
-    def _is_there(self, topic: Topic[Any, Any] | TableTopic[Any, Any]) -> bool:
-        """Return whether the log has the topic. Raises if the app does not use it either: a mistake in the
-        test."""
-        if topic.name in self.log.names():
-            return True
-        if not any(node.topic is topic for node in self._topology.nodes.values()):
-            raise ConfigError(
-                "no-such-topic",
-                f"app {self._app.id!r} does not use {topic!r}, and the log does not have it",
-                "name one that it uses",
-            )
-        return False
 
     # --- closing --------------------------------------------------------------------------------------
 

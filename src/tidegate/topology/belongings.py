@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tidegate.log import names
 from tidegate.topology.graph import Topology
 from tidegate.topology.manifest import Manifest, internal_topic
-from tidegate.topology.node import INTERNAL, NodeKind
+from tidegate.topology.node import INTERNAL, SINKS, NodeKind
 
 COMMANDS = ("status", "trigger")
 """Topics of a gate that other programs write to by design."""
@@ -61,9 +61,7 @@ def of_topology(topology: Topology) -> Belongings:
         names.changelog(app, store.name) for node in nodes for store in node.stores if store.changelog
     ]
     gates = {node.name: node.options["topics"] for node in nodes if node.kind is NodeKind.GATE}
-    sinks = [
-        node.topic.name for node in nodes if node.topic and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
-    ]
+    sinks = [node.topic.name for node in nodes if node.topic and node.kind in SINKS]
     models = [node.name for node in nodes if node.kind is NodeKind.MODEL]
     return _belongings(app, [*internal, *changelogs], gates, models, sinks)
 

@@ -6,8 +6,9 @@ A component is a set of nodes connected by streams, stores or internal topics: i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind
 
@@ -39,6 +40,8 @@ class Topology:
     nodes: Mapping[int, Node]
     components: tuple[Component, ...]
     settings: Mapping[str, object] = field(default_factory=dict)
+    module: str = ""
+    """The module that declares the app: its package counts as the user's code even if it is installed."""
 
     def children(self, node: int) -> list[Node]:
         """Return the nodes that read from this one, in the order of their declaration."""
@@ -67,12 +70,14 @@ def feeds_gates_only(topology: Topology, node: Node) -> bool:
     )
 
 
-def build_graph(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
+def build_graph(
+    app: str, nodes: Mapping[int, Node], settings: Mapping[str, object], module: str = ""
+) -> Topology:
     """Divide checked nodes into components and subtopologies."""
-    components = []
+    components: list[Component] = []
     for members in _connected(nodes, _all_edges(nodes)):
         inner = {node: nodes[node] for node in members}
-        named = _component_id(inner)
+        named = unused(_component_id(inner), {component.id for component in components})
         parts = _connected(inner, _direct_edges(inner))
         ordered = _in_order(inner, parts)
         components.append(
@@ -84,7 +89,13 @@ def build_graph(app: str, nodes: Mapping[int, Node], settings: Mapping[str, obje
                 ),
             )
         )
-    return Topology(app, dict(nodes), tuple(components), dict(settings))
+    return Topology(app, dict(nodes), tuple(components), dict(settings), module)
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return the name, with a number after it if it is taken."""
+    numbered = (f"{name}-{number}" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
 def _all_edges(nodes: Mapping[int, Node]) -> Iterable[tuple[int, int]]:

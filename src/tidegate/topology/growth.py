@@ -21,30 +21,43 @@ from tidegate.topology.manifest import Manifest
 
 def grown(topology: Topology, manifest: Manifest, partitions: Mapping[str, int]) -> Manifest:
     """Return the manifest with the current partitions of its sources. Raises ConfigError `partitions-changed`
-    for a topic whose added partitions cannot be read, and for one that has fewer than before."""
+    for a topic whose added partitions cannot be read, for one that has fewer than before, and for outputs."""
+    check_outputs(manifest.app, manifest.sinks, partitions)
     changed = {
         topic: partitions[topic]
-        for topic, count in {**manifest.sources, **manifest.sinks}.items()
+        for topic, count in manifest.sources.items()
         if partitions.get(topic, count) != count
     }
     for topic, count in changed.items():
         why = _refusal(topology, manifest, topic, {**manifest.sources, **changed})
         if why:
-            before = manifest.sources.get(topic, manifest.sinks.get(topic))
             raise ConfigError(
                 "partitions-changed",
-                f"topic {topic!r} has {count} partitions, and had {before} at the last start of app "
-                f"{manifest.app!r}: {why}",
+                f"topic {topic!r} has {count} partitions, and had {manifest.sources[topic]} at the last "
+                f"start of app {manifest.app!r}: {why}",
                 f"start over with: tidegate reset {manifest.app}; or use a new app id. A source that shall "
                 "grow needs .repartition(name, partitions=N) before the first step with a store",
             )
     return msgspec.structs.replace(manifest, sources={**manifest.sources, **changed}) if changed else manifest
 
 
+def check_outputs(app: str, before: Mapping[str, int], partitions: Mapping[str, int]) -> None:
+    """Raise ConfigError `partitions-changed` for an output that has another partition count than before: the
+    newest row of a key may be in another partition than the next one, and readers have no order between
+    them."""
+    for topic, count in before.items():
+        if partitions.get(topic, count) != count:
+            raise ConfigError(
+                "partitions-changed",
+                f"topic {topic!r} has {partitions[topic]} partitions, and had {count} at the last start of "
+                f"app {app!r}: the keys of an output have moved",
+                f"write to a topic of another name; or restore {topic!r} with {count} partitions; or start "
+                f"over with: tidegate reset {app}",
+            )
+
+
 def _refusal(topology: Topology, manifest: Manifest, topic: str, counts: Mapping[str, int]) -> str:
     """Return why there cannot be tasks for added partitions; empty if there can."""
-    if topic in manifest.sinks:
-        return "the keys of an output have moved"
     if counts[topic] < manifest.sources[topic]:
         return "some of its partitions are gone"
     for sub in topology.subtopologies():

@@ -6,69 +6,44 @@ the first generation have plain names; those created later have the generation i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tidegate.errors import ConfigError
+from tidegate.fingerprint import ALGORITHM, python_version
 from tidegate.log import names
+from tidegate.topology.code import Code
+from tidegate.topology.digest import component_digest
+from tidegate.topology.entries import (
+    ComponentEntry,
+    GateEntry,
+    ModelEntry,
+    NodeEntry,
+    StoreEntry,
+    SubtopologyEntry,
+)
 from tidegate.topology.graph import Topology
-from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind
-from tidegate.topology.source_code import code_of
+from tidegate.topology.node import INTERNAL, SINKS, SOURCES, Node, NodeKind
+from tidegate.topology.node_entries import node_entries, store_options
 
-FORMAT = 1
+FORMAT = 2
 
-
-class StoreEntry(msgspec.Struct, frozen=True):
-    """A store: its kind and schemas, and its changelog's topic if it has one."""
-
-    kind: str
-    key: dict[str, Any]
-    value: dict[str, Any]
-    changelog: str | None
-    role: str
-    component: str
-    born: int = 1
-
-
-class GateEntry(msgspec.Struct, frozen=True):
-    """The topics of a gate, and how many partitions all but the audit topic have."""
-
-    status: str
-    trigger: str
-    admitted: str
-    audit: str
-    partitions: int
-    key: str = ""
-    """The name of the serde of its keys; empty for apps that an earlier version started."""
-    value: str = ""
-    """The name of the serde of its values as of the newest start: for displaying them."""
-
-
-class ModelEntry(msgspec.Struct, frozen=True):
-    """The topics of a model, and what clients may know of it."""
-
-    changelog: str
-    requests: str
-    events: str
-    partitions: int
-    appendable: bool
-    """Whether diffs may come by HTTP: not if they are derived from another stream."""
-    max_state: int
-    state: dict[str, Any] = {}
-    """The JSON schema of its states as of the newest start."""
-    diff: dict[str, Any] = {}
-    """The JSON schema of its diffs as of the newest start."""
-
-
-class StepEntry(msgspec.Struct, frozen=True):
-    """The source line of a step, and its functions: to report what changed, never to refuse an app."""
-
-    location: str
-    stores: list[str] = []
-    code: dict[str, str] = {}
-    """A digest of each function of the user by its role, if its source is known; see `source_code`."""
+__all__ = [
+    "ComponentEntry",
+    "GateEntry",
+    "Manifest",
+    "ModelEntry",
+    "NodeEntry",
+    "StoreEntry",
+    "SubtopologyEntry",
+    "internal_topic",
+    "make_manifest",
+    "partition_counts",
+    "plain",
+]
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -83,14 +58,18 @@ class Manifest(msgspec.Struct, frozen=True):
     """Topic of each repartition, by the name that the user chose."""
     internal_partitions: dict[str, int]
     stores: dict[str, StoreEntry]
-    components: dict[str, list[list[str]]]
-    """The labels of the nodes of each subtopology, by component."""
+    components: dict[str, ComponentEntry]
+    nodes: list[NodeEntry]
+    """The steps; source lines are those of the newest start."""
     settings: dict[str, Any] = {}
     gates: dict[str, GateEntry] = {}
     models: dict[str, ModelEntry] = {}
+    starts: dict[str, list[int]] = {}
+    """The start offset of each partition of each source when the app read it for the first time."""
+    algorithm: int = 0
+    """The version of the algorithm of fingerprints; 0 if there are none."""
+    python: str = ""
     format: int = FORMAT
-    steps: dict[str, list[list[StepEntry]]] = {}
-    """As in `components`, of the newest start. Apps that an earlier version started have none."""
 
     def purged(self) -> list[str]:
         """Return the internal topics whose records are deleted once they were read. What a gate admitted is
@@ -98,34 +77,48 @@ class Manifest(msgspec.Struct, frozen=True):
         kept = {gate.admitted for gate in self.gates.values()}
         return [topic for topic in self.internal.values() if topic not in kept]
 
+    def generation_of(self, component: str) -> int:
+        """Return the generation of a component's tasks."""
+        return self.components[component].generation
+
 
 def make_manifest(
     topology: Topology,
     partitions: Mapping[str, int],
     generation: int = 1,
     existing: Mapping[str, int] | None = None,
+    *,
+    starts: Mapping[str, Sequence[int]] | None = None,
+    code: Code | None = None,
 ) -> Manifest:
-    """Create the manifest of a topology over topics with these partition counts; `existing` as in
-    `partition_counts`."""
+    """Create the manifest of a topology over topics with these partition counts, as if everything in it were
+    new in this generation: see `generations` for what it keeps of an earlier one. `existing` is as in
+    `partition_counts`; `starts` are the start offsets of the sources. Without `code` there are no
+    fingerprints."""
     nodes = topology.nodes
     counts = partition_counts(topology, partitions, existing)
-    internal = {
-        node.name: internal_topic(topology.app, node) for node in nodes.values() if node.kind in INTERNAL
-    }
     home = {node: sub for sub in topology.subtopologies() for node in sub.nodes}
+    entries = node_entries(topology, {node: number for number, node in enumerate(nodes)}, code)
+    internal_partitions = {
+        node.name: counts[home[node.id].component, home[node.id].number]
+        for node in nodes.values()
+        if node.kind in INTERNAL
+    }
     stores = {
         store.name: StoreEntry(
             store.kind,
             store.key.schema(),
             store.value.schema(),
-            names.changelog(topology.app, store.name) if store.changelog else None,
+            names.changelog(topology.app, store.name, generation) if store.changelog else None,
             store.role,
             home[node.id].component,
+            generation,
+            store_options(store),
         )
         for node in nodes.values()
         for store in node.stores
     }
-    return Manifest(
+    made = Manifest(
         app=topology.app,
         generation=generation,
         sources={
@@ -136,19 +129,17 @@ def make_manifest(
         sinks={
             node.topic.name: partitions[node.topic.name]
             for node in nodes.values()
-            if node.topic and node.kind in (NodeKind.SINK, NodeKind.TABLE_SINK)
+            if node.topic and node.kind in SINKS
         },
-        internal=internal,
-        internal_partitions={
-            node.name: counts[home[node.id].component, home[node.id].number]
+        internal={
+            node.name: internal_topic(topology.app, node, generation)
             for node in nodes.values()
             if node.kind in INTERNAL
         },
+        internal_partitions=internal_partitions,
         stores=stores,
-        components={
-            component.id: [[nodes[node].label for node in sub.nodes] for sub in component.subtopologies]
-            for component in topology.components
-        },
+        components={},
+        nodes=entries,
         settings=dict(topology.settings),
         gates={
             node.name: GateEntry(
@@ -162,7 +153,7 @@ def make_manifest(
         },
         models={
             node.name: ModelEntry(
-                changelog=names.changelog(topology.app, node.name),
+                changelog=stores[node.name].changelog or "",
                 **node.options["topics"],
                 partitions=counts[home[node.id].component, home[node.id].number],
                 appendable=node.options["appendable"],
@@ -173,23 +164,44 @@ def make_manifest(
             for node in nodes.values()
             if node.kind is NodeKind.MODEL
         },
-        steps={
-            component.id: [[_step(nodes[node]) for node in sub.nodes] for sub in component.subtopologies]
-            for component in topology.components
-        },
+        starts={topic: list(found) for topic, found in (starts or {}).items()},
+        algorithm=0 if code is None else ALGORITHM,
+        python=python_version(),
     )
+    return plain(replace(made, components=_components(topology, made)))
 
 
-def _step(node: Node) -> StepEntry:
-    known = ((role, code_of(function)) for role, function in node.functions.items())
-    code = {role: found.digest for role, found in known if found is not None}
-    return StepEntry(node.location, [store.name for store in node.stores], code)
+_manifest = msgspec.json.Decoder(Manifest)
 
 
-def internal_topic(app: str, node: Node) -> str:
-    """Return the name of the topic between two subtopologies."""
+def plain(manifest: Manifest) -> Manifest:
+    """Return the manifest as it is when it is read back: JSON has no tuples."""
+    return _manifest.decode(msgspec.json.encode(manifest))
+
+
+def _components(topology: Topology, made: Manifest) -> dict[str, ComponentEntry]:
+    numbers = {node: number for number, node in enumerate(topology.nodes)}
+    found = {}
+    for component in topology.components:
+        subs = [
+            SubtopologyEntry(sub.number, [numbers[node] for node in sub.nodes])
+            for sub in component.subtopologies
+        ]
+        members = [node for sub in subs for node in sub.nodes]
+        structure, digest = (
+            component_digest(
+                made.nodes, members, made.stores, made.internal_partitions, made.settings, code=code
+            )
+            for code in (False, True)
+        )
+        found[component.id] = ComponentEntry(made.generation, subs, structure, digest)
+    return found
+
+
+def internal_topic(app: str, node: Node, born: int = 1) -> str:
+    """Return the name of the topic between two subtopologies that is created in a generation."""
     topic: str | None = node.options.get("admitted")
-    return names.repartition(app, node.name) if topic is None else topic
+    return names.repartition(app, node.name, born) if topic is None else topic
 
 
 def partition_counts(

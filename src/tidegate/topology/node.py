@@ -53,6 +53,7 @@ INTERNAL = (NodeKind.REPARTITION, NodeKind.TABLE_GROUP, NodeKind.FRAME, NodeKind
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
 COMMANDS = (NodeKind.GATE_STATUS, NodeKind.GATE_TRIGGER)
 """Sources that are not merged by time: all their records are processed before the next other record."""
+SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
 SOURCES = (NodeKind.SOURCE, NodeKind.TABLE, NodeKind.MODEL_REQUESTS, *COMMANDS)
 
 
@@ -76,8 +77,12 @@ class Node:
     @property
     def label(self) -> str:
         """Its name in messages and pictures."""
-        what = self.name or (self.topic.name if self.topic else "")
-        return f'{self.kind.value} "{what}"' if what else self.kind.value
+        return labelled(self.kind.value, self.name or (self.topic.name if self.topic else ""))
+
+
+def labelled(kind: str, name: str) -> str:
+    """Return the name of a step in messages and pictures."""
+    return f'{kind} "{name}"' if name else kind
 
 
 def mistake(code: str, node: Node, message: str, hint: str) -> TopologyError:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.topology.graph import Topology, build_graph
-from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind, mistake
+from tidegate.topology.node import INTERNAL, SINKS, SOURCES, Node, NodeKind, mistake
 
-SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
 STATEFUL = (
     NodeKind.AGGREGATE,
     NodeKind.TABLE_AGGREGATE,
@@ -19,7 +18,9 @@ STATEFUL = (
 EFFECTS = (*SINKS, *INTERNAL, *STATEFUL, NodeKind.PEEK)
 
 
-def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object]) -> Topology:
+def validated(
+    app: str, nodes: Mapping[int, Node], settings: Mapping[str, object], module: str = ""
+) -> Topology:
     """Check the nodes and return the topology; raise TopologyError."""
     if not nodes:
         raise mistake(
@@ -33,9 +34,7 @@ def validated(app: str, nodes: Mapping[int, Node], settings: Mapping[str, object
     _check_topics(nodes)
     _check_ends(nodes)
     _check_timers(nodes)
-    topology = build_graph(app, nodes, settings)
-    _check_components(topology)
-    return topology
+    return build_graph(app, nodes, settings, module)
 
 
 def _check_stores(nodes: Mapping[int, Node]) -> None:
@@ -133,19 +132,4 @@ def _check_timers(nodes: Mapping[int, Node]) -> None:
                 node,
                 f"the timers {timers[0]!r} already call the step at {first.location}",
                 "declare separate timers for each step",
-            )
-
-
-def _check_components(topology: Topology) -> None:
-    """Check that component ids are unique: positions are stored by them."""
-    users: dict[str, Node] = {}
-    for component in topology.components:
-        node = topology.nodes[min(node for sub in component.subtopologies for node in sub.nodes)]
-        first = users.setdefault(component.id, node)
-        if first is not node:
-            raise mistake(
-                "duplicate-name",
-                node,
-                f"the component that begins here is named {component.id!r}, like the one at {first.location}",
-                "components are named after their first store or step: rename one of them",
             )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from tests.runtime.fleet import COUNTS, LINES, QUICK, Fleet, expected, send, wordcount
 from tests.waiting import HANG_SECONDS, wait_for
 
-from tidegate import App
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError, UserCodeError
 from tidegate.log import names
@@ -62,26 +59,6 @@ def test_a_slot_that_fails_starts_again_as_a_new_attempt_and_nothing_counts_twic
     assert [order.attempt for order in launcher.launched if order.slot == 1] == [1, 2]
     assert [failure.code for _, failure in driver.overview.failures] == ["slot-lost"]
     assert fleet.counts() == expected(60)
-
-
-def test_a_changed_function_is_reported_by_name_and_line_and_the_app_goes_on(fleet: Fleet) -> None:
-    def lower(word: str) -> str:
-        return word.lower()
-
-    def upper(word: str) -> str:
-        return word.upper()
-
-    def made(key: Callable[[str], str]) -> App:
-        app = App("wordcount")
-        app.stream(LINES).group_by("by-word", key).count("counts").to(COUNTS)
-        return app
-
-    for key, noticed in ((lower, []), (upper, ["changed-code"]), (upper, [])):
-        fleet.app = partial(made, key)
-        driver, _ = fleet.catch_up()
-        assert [warned.code for warned in driver.overview.warnings] == noticed
-        for warned in driver.overview.warnings:
-            assert "function upper at tests/runtime/driver/test_coordinator.py:" in warned.message
 
 
 def test_a_slot_that_was_well_for_long_starts_again_at_once(fleet: Fleet) -> None:

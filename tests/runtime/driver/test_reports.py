@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from tests.runtime.fleet import COUNTS, LINES, QUICK, Fleet, send, wordcount
 
@@ -115,6 +116,20 @@ def test_what_the_driver_saw_from_outside_does_not_replace_what_the_slot_reporte
         (2, "slot-lost"),
     ]
     assert view.events_after(seen) == (seen, [])
+
+
+def test_only_orders_of_this_epoch_that_every_executor_refused_end_a_run() -> None:
+    view, refused = SlotOverview(), msgspec.structs.replace(failure(1, "other-code"), refused=True)
+    view.add(refused)
+    assert view.all_refused(1, 1)
+    assert not view.all_refused(1, 2)
+    assert not view.all_refused(2, 1)
+    view.add(failure(2, "slot-lost", by_driver=True))  # tried again, and killed
+    assert not view.all_refused(1, 1)
+    view.add(msgspec.structs.replace(refused, attempt=3))
+    assert view.all_refused(1, 1)
+    view.add(Landing(1, 1, 1, "here", 1, "m"))
+    assert not view.all_refused(1, 1)
 
 
 def test_what_the_driver_reports_of_a_slot_is_no_sign_of_life_of_it() -> None:

@@ -10,7 +10,8 @@ from tidegate.clock import ManualClock
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.slot.slot import BUFFERED_RECORDS, RECORDS_PER_STEP
+from tidegate.runtime.slot.pace import LIVE
+from tidegate.runtime.slot.slot import RECORDS_PER_STEP
 from tidegate.types import TopicPartition
 
 OLD, NEW, OUT = Topic("old", str), Topic("new", str), Topic("out", str)
@@ -34,7 +35,7 @@ def test_a_topic_that_must_wait_for_another_one_is_not_read_ahead_without_end(tm
             slot.step()
             most = max(most, sum(task.merge.buffered for task in slot.tasks))
         assert slot.tasks[0].read_from()[TopicPartition("new", 0)] == 0, "nothing newer was taken yet"
-        assert most < BUFFERED_RECORDS + ONE_POLL
+        assert most < LIVE.buffered_records + ONE_POLL
         while slot.step():
             slot.commit()
         assert slot.processed == 2 * COUNT

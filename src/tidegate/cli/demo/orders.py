@@ -2,7 +2,7 @@
 
 1 create the folder and the topic; 2 start the server and the app, each in a process of its own, and the
 source; 3 show the numbers until Ctrl-C, or until the script has run; 4 stop the source, the app and the
-server, in this order.
+server, in this order; 5 after the script, upgrade the app to a second version.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tidegate.cli.demo.running import REFRESH_SECONDS, RunningDemo, failed
 from tidegate.cli.demo.screen import Screen
 from tidegate.cli.demo.script import CUSTOMER, START_SECONDS, check_sums, run_script
 from tidegate.cli.demo.source import ORDERS, PER_SECOND, Source
+from tidegate.cli.demo.upgrade import show_upgrade
 from tidegate.cli.demo.watch import GATE, Snapshot, Watch
 from tidegate.connect.connect import connect
 from tidegate.connect.connection import Connection
@@ -95,6 +96,8 @@ def _run(folder: Path, connection: Connection, seconds: float | None, screen: Sc
             if seconds is None:
                 _check_result(last, connection, source, screen)
         screen.report("ending", "  stopping the source, then the app, then the server ...")
+    if seconds is not None:
+        show_upgrade(folder, connection, SLOTS, screen)
     screen.report(
         "ended",
         f"  {last.sent:,} orders sent, {last.passed:,} passed the gate, {last.out_of_turn:,} out of turn, "

@@ -54,6 +54,17 @@ class Child:
         """The complete lines that it has printed."""
         return self.file.read_text(errors="replace").split("\n")[:-1]
 
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended; raises `demo-failed` if it failed or takes longer."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise TidegateError(
+                "demo-failed", f"{self.name} has not ended after {seconds:.0f} s", f"see {self.file}"
+            ) from None
+        if code:
+            self.check()
+
     def check(self) -> None:
         """Raise `demo-failed` with its last lines if it has ended."""
         if not self._process.running:

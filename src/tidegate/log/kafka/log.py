@@ -102,10 +102,6 @@ class KafkaLog:
         """Return the checks for `tidegate doctor`."""
         return Checkup(self._clients, self._topics)
 
-    def staging(self) -> KafkaLog:
-        """Return this log: in a broker, writes to other topics do not delay live commits."""
-        return self
-
     def close(self) -> None:
         self._mirror.close()
         self._appender.close()

@@ -14,6 +14,12 @@ from tidegate.log.sqlite.codec import Encoded, encode
 from tidegate.log.sqlite.layout import INSERT_SPAN, PARTITION_COLUMNS, PartitionRow, Span, to_partition
 
 PIECE_BYTES = 1 << 20
+_LOAD = (
+    f"SELECT {PARTITION_COLUMNS} FROM partition p"  # noqa: S608 - constants
+    " WHERE EXISTS (SELECT 1 FROM topic t WHERE t.id = p.topic AND t.name IS NOT NULL)"
+)
+_LOAD_ONE = f"{_LOAD} AND id = ?"
+_LOAD_SEVERAL = f"{_LOAD} AND id IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 _SAVE = "UPDATE partition SET start = ?, next = ?, clean = ?, seal = ? WHERE id = ?"
 
 
@@ -36,21 +42,23 @@ def store_batch(connection: apsw.Connection, encoded: Encoded) -> int:
 
 def load_partition(connection: apsw.Connection, partition_id: int) -> PartitionRow:
     """Load a partition's current row; raise LogError `no-such-topic` if its topic was deleted."""
-    return load_partitions(connection, [partition_id])[partition_id]
+    row = connection.execute(_LOAD_ONE, (partition_id,)).fetchone()
+    if row is None:
+        raise _deleted()
+    return to_partition(row)
 
 
 def load_partitions(connection: apsw.Connection, ids: Collection[int]) -> dict[int, PartitionRow]:
     """Load the current rows of several partitions with one query."""
-    rows = connection.execute(
-        f"SELECT {PARTITION_COLUMNS} FROM partition p"  # noqa: S608 - constants
-        " WHERE id IN (SELECT value FROM json_each(?))"
-        " AND EXISTS (SELECT 1 FROM topic t WHERE t.id = p.topic AND t.name IS NOT NULL)",
-        (f"[{','.join(map(str, ids))}]",),
-    ).fetchall()
+    rows = connection.execute(_LOAD_SEVERAL, (f"[{','.join(map(str, ids))}]",)).fetchall()
     found = {partition.id: partition for partition in map(to_partition, rows)}
     if len(found) < len(set(ids)):
-        raise LogError("no-such-topic", "the topic was deleted", "create it again, then open a new writer")
+        raise _deleted()
     return found
+
+
+def _deleted() -> LogError:
+    return LogError("no-such-topic", "the topic was deleted", "create it again, then open a new writer")
 
 
 def save_partition(connection: apsw.Connection, partition: PartitionRow) -> None:

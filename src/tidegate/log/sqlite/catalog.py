@@ -43,6 +43,8 @@ class Catalog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._cache: dict[str, CatalogEntry] = {}
+        self._versions: dict[str, int] = {}
+        """The `data_version` at which each cached topic was read: as long as it stays, so does the topic."""
 
     def create(self, spec: TopicSpec) -> TopicInfo:
         """Create the topic, or check that the existing one has the requested partitions and policy."""
@@ -71,12 +73,16 @@ class Catalog:
 
     def find(self, name: str) -> CatalogEntry:
         """Return the topic as it is now; raise LogError `no-such-topic`."""
+        version = self._database.version()
+        cached = self._cache.get(name)
+        if cached is not None and self._versions.get(name) == version:
+            return cached
         with self._database.read() as connection:
             entry = _find(connection, name)
         if entry is None:
             self._cache.pop(name, None)
             raise LogError("no-such-topic", f"there is no topic {name!r}", f"tidegate topics create {name}")
-        self._cache[name] = entry
+        self._cache[name], self._versions[name] = entry, version
         return entry
 
     def cached(self, partition: TopicPartition) -> CatalogEntry:

@@ -1,7 +1,8 @@
 """The SQLite file: its connections and short transactions.
 
 One connection writes, under a lock; one serves short reads; each reader has its own connection, so that
-`data_version` shows it that another connection committed. No read transaction stays open across calls: an
+`data_version` shows it that another connection committed. A few connections of closed readers are kept for
+the next ones: opening one takes as long as several reads. No read transaction stays open across calls: an
 open read prevents the WAL from being reset, and it would grow without bound.
 """
 
@@ -27,6 +28,7 @@ from tidegate.log.sqlite.layout import DDL, check, corrupt, seal
 
 BUSY_SECONDS = 30.0
 OLDEST_SQLITE = (3, 51, 3)
+KEPT_CONNECTIONS = 4
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
 
 
@@ -56,6 +58,7 @@ class Database:
         self._broken: LogError | None = None
         self._closed = False
         self._syncs = True
+        self._kept: list[apsw.Connection] = []
         if path is None:
             self._name = f"file:/{uuid.uuid4().hex}?vfs=memdb"
         else:
@@ -85,6 +88,23 @@ class Database:
                 connection.pragma("cache_size", -8192)
                 connection.pragma("trusted_schema", 0)
         return connection
+
+    def take_connection(self) -> apsw.Connection:
+        """Return a connection for a reader: one that another reader has released, or a new one."""
+        with self._read_lock:
+            self.check()
+            if self._kept:
+                return self._kept.pop()
+        return self.connect()
+
+    def release(self, connection: apsw.Connection) -> None:
+        """Keep the connection of a closed reader for the next one, or close it."""
+        with self._read_lock, translated_errors():
+            usable = not self._closed and os.getpid() == self._pid and not connection.in_transaction
+            if usable and len(self._kept) < KEPT_CONNECTIONS:
+                self._kept.append(connection)
+            else:
+                connection.close()
 
     @contextmanager
     def write(self, *, sync: bool = True) -> Iterator[apsw.Connection]:
@@ -130,6 +150,13 @@ class Database:
             with translated_errors(), wal.open("rb") as file:
                 os.fdatasync(file.fileno())
 
+    def version(self) -> int:
+        """Return a number that changes whenever any other connection, of any process, commits."""
+        with self._read_lock, translated_errors():
+            self.check()
+            version: int = self._reading.pragma("data_version")
+            return version
+
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """Run one short read transaction: all queries inside see the same snapshot."""
@@ -144,8 +171,10 @@ class Database:
         with self._lock, self._read_lock, translated_errors():
             self._closed = True
             try:
-                self._reading.close()
+                for connection in (*self._kept, self._reading):
+                    connection.close()
             finally:
+                self._kept.clear()
                 self._writing.close()
 
     def check(self) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 import apsw
 
@@ -55,15 +54,29 @@ _REST: list[tuple[tuple[type[Exception], ...], str, str, str]] = [
 _RETRYABLE = frozenset(["log-busy", "disk-full", "io-error"])
 
 
-@contextmanager
-def translated_errors() -> Iterator[None]:
+class _TranslatedErrors:
+    """A context manager without state: each read and write of the log uses it several times."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, _DAMAGE):
+            raise corrupt(str(error)) from error
+        if isinstance(error, apsw.Error | OSError):
+            raise _translated(error) from error
+
+
+_TRANSLATED_ERRORS = _TranslatedErrors()
+
+
+def translated_errors() -> _TranslatedErrors:
     """Raise errors of SQLite and the operating system from inside the block as LogErrors with a hint."""
-    try:
-        yield
-    except _DAMAGE as error:
-        raise corrupt(str(error)) from error
-    except (apsw.Error, OSError) as error:
-        raise _translated(error) from error
+    return _TRANSLATED_ERRORS
 
 
 def _translated(error: Exception) -> LogError:

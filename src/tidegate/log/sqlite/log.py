@@ -45,7 +45,6 @@ class SqliteLog:
         self._database = Database(path, vfs=vfs, busy_seconds=busy_seconds)
         self._catalog = Catalog(self._database)
         self._upkeep = Upkeep(self._database, self._catalog, self._clock)
-        self._staging: SqliteLog | None = None
 
     @property
     def id(self) -> str:
@@ -145,15 +144,7 @@ class SqliteLog:
         """Compact a topic up to its end, now."""
         self._upkeep.run(topic)
 
-    def staging(self) -> SqliteLog:
-        if self._staging is None:
-            path = self.path.with_suffix(f".staging{self.path.suffix}") if self.path else None
-            self._staging = SqliteLog(path, clock=self._clock, upkeep=self._with_upkeep, vfs=self._vfs)
-        return self._staging
-
     def close(self) -> None:
-        if self._staging is not None:
-            self._staging.close()
         self._upkeep.close()
         self._database.close()
 

@@ -77,7 +77,9 @@ class SqliteReader:
         self, database: Database, catalog: Catalog, positions: Mapping[TopicPartition, Offset]
     ) -> None:
         self._ids = catalog.current_ids(positions)
-        self._connection = database.connect()
+        self._database = database
+        self._connection = database.take_connection()
+        self._closed = False
         self._positions: dict[TopicPartition, int] = dict(positions)
         self._ended: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
@@ -85,6 +87,8 @@ class SqliteReader:
         self._more = True
 
     def poll(self, timeout: float) -> list[Fetched]:
+        if self._closed:
+            raise LogError("closed", "the reader is closed", "open another one")
         deadline = time.monotonic() + timeout
         nap = SHORTEST_NAP
         while True:
@@ -117,7 +121,9 @@ class SqliteReader:
         self._more = True
 
     def close(self) -> None:
-        self._connection.close()
+        if not self._closed:
+            self._closed = True
+            self._database.release(self._connection)
 
     def _changed(self) -> bool:
         with translated_errors():

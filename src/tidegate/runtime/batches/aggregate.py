@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import repeat
+from operator import is_
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +50,7 @@ def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
 def _with_values(columns: Columns, ignored: NullValues) -> Columns:
     """Drop and count the records without a value."""
     values = columns.listed()
-    if all(value is not None for value in values):
+    if not any(map(is_, values, repeat(None))):
         return columns
     kept = [index for index, value in enumerate(values) if value is not None]
     ignored.count += len(columns) - len(kept)
@@ -65,9 +67,11 @@ def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[l
     numbers = keys.numbers
     if encoded is keys.raw and columns.rows is None:
         return encoded, grouped(numbers)
-    first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
-    if len(first) < len(encoded):
-        encoded, numbers = list(first), pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
+    if encoded is not keys.raw:
+        first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
+        if len(first) < len(encoded):
+            numbers = pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
+            encoded = list(first)
     by_first: Any = numbers.dictionary_encode()
     return [encoded[number] for number in by_first.dictionary.to_pylist()], grouped(by_first.indices)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -92,8 +93,11 @@ def flat_map(function: Callable[..., Any]) -> Step:
 @_of_function
 def filter_values(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        kept = [(index, value) for index, value in enumerate(columns.listed()) if function(value)]
-        return columns.take([index for index, _ in kept], [value for _, value in kept])
+        values = columns.listed()
+        passes = [bool(function(value)) for value in values]
+        if all(passes):
+            return columns.with_values(values)
+        return columns.take(list(compress(range(len(passes)), passes)), list(compress(values, passes)))
 
     return step
 

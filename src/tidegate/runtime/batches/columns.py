@@ -68,9 +68,9 @@ class Columns:
     def with_values(self, values: Values | Changes) -> Columns:
         return replace(self, values=values)
 
-    def take(self, indices: Sequence[int], values: Values | Changes) -> Columns:
+    def take(self, indices: Sequence[int] | pa.Array[Any], values: Values | Changes) -> Columns:
         """Return the records of these indices, with new values."""
-        at = pa.array(indices, pa.int32())
+        at = indices if isinstance(indices, pa.Array) else pa.array(indices, pa.int32())
         return Columns(
             self.keys.take(at),
             values,

@@ -45,7 +45,9 @@ class UnchangedBatch:
             numbers = numbers.take(rows)
         first = self._sender.reserve_sequence(passing.num_rows)
         headers = self._origins.headers(
-            columns, owner, self._origins.origins(columns, self._sender.name, first)
+            columns,
+            owner,
+            self._origins.origins(columns, self._sender.name, pa.arange(first, first + passing.num_rows)),
         )
         output = pa.RecordBatch.from_arrays(
             [passing.column(1), passing.column(2), passing.column(3), headers], schema=APPEND_SCHEMA

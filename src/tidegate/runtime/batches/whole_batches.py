@@ -22,6 +22,7 @@ from tidegate.runtime.output.origin import (
     position_column,
 )
 from tidegate.runtime.output.sender import Sender
+from tidegate.runtime.output.staged_rows import last_of_each
 from tidegate.serde.columns import encode_all, encode_ints
 from tidegate.serde.plain import PLAIN
 from tidegate.state.builder import StoreBuilder
@@ -102,7 +103,17 @@ class BatchOutput:
             value_column = encode_ints(values)
         else:
             value_column = encode_all(values, encode_value)
-        origins = batch.origins(columns, self._sender.name, self._sender.reserve_sequence(len(columns)))
+        first = self._sender.reserve_sequence(len(columns))
+        sequences: pa.Array[Any] = pa.arange(first, first + len(columns))
+        folds = target.folds and batch.own is None
+        if folds and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
+            at = last_of_each(columns.keys.numbers)
+            columns, value_column, sequences = (
+                columns.take(at, ()),
+                value_column.take(at),
+                sequences.take(at),
+            )
+        origins = batch.origins(columns, self._sender.name, sequences)
         headers = batch.headers(columns, (owner_name, owner), origins)
         key_column = pa.array(keys, pa.binary()).take(columns.keys.numbers)
         output = pa.RecordBatch.from_arrays(
@@ -125,9 +136,10 @@ class BatchOrigins:
     ) -> None:
         self.timestamps = timestamps
         headers = batch.column(4)
-        self._own: list[Headers] | None = None
+        self.own: list[Headers] | None = None
+        """The headers of each record that tidegate did not add; None if no record has any."""
         if headers.null_count < len(headers) and not only_origin_headers(headers):
-            self._own = [own_headers(raw) for raw in raw_records(partition, batch)]
+            self.own = [own_headers(raw) for raw in raw_records(partition, batch)]
         times = timestamps
         if internal:
             origins = origin_columns(partition, batch)
@@ -136,17 +148,17 @@ class BatchOrigins:
             self._positions = position_column(partition, batch.column(0))
         self.stream_times: Any = pc.cumulative_max(times, start=pa.scalar(before, pa.int64()))
 
-    def origins(self, columns: Columns, task: str, first: int) -> pa.Array[Any]:
+    def origins(self, columns: Columns, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
         positions, times = self._positions, pc.max_element_wise(self.stream_times, 0)
         if columns.rows is not None:
             positions, times = positions.take(columns.rows), times.take(columns.rows)
-        return origin_column(positions, task, first, times)
+        return origin_column(positions, task, sequences, times)
 
     def headers(self, columns: Columns, owner: tuple[str, bytes], origins: pa.Array[Any]) -> pa.Array[Any]:
-        if self._own is None:
+        if self.own is None:
             return origin_headers(owner[1], origins)
-        rows = range(len(self._own)) if columns.rows is None else columns.rows.to_pylist()
+        rows = range(len(self.own)) if columns.rows is None else columns.rows.to_pylist()
         added = [(owner, (ORIGIN, origin)) for origin in origins.to_pylist()]
         return header_column(
-            [(*self._own[row], *origin_pair) for row, origin_pair in zip(rows, added, strict=True)]
+            [(*self.own[row], *origin_pair) for row, origin_pair in zip(rows, added, strict=True)]
         )

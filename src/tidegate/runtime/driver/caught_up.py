@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Protocol
 
 from tidegate.errors import LogError
 from tidegate.gate.query import GateQuery
@@ -15,6 +16,12 @@ from tidegate.runtime.driver.run import Run
 from tidegate.types import Offset, TopicPartition
 
 CHECK_SECONDS = 0.2
+
+
+class Ending(Protocol):
+    """Decides when a run ends by itself."""
+
+    def reached(self) -> bool: ...
 
 
 class CaughtUp:
@@ -52,7 +59,7 @@ class CaughtUp:
 
     def _reached(self) -> bool:
         positions = read_positions(self._log, self._run.manifest.app)
-        tasks = [task for _, task in self._run.tasks()] + [stage.task for stage in self._run.stages()]
+        tasks = [task for task, _ in self._run.positioned()]
         if any(task not in positions for task in tasks):
             return False
         internal = [

@@ -19,7 +19,7 @@ from dataclasses import replace
 from enum import Enum
 
 from tidegate.errors import FencedError, LogError, TidegateError, first_line
-from tidegate.runtime.driver.caught_up import CaughtUp
+from tidegate.runtime.driver.caught_up import Ending
 from tidegate.runtime.driver.driver_epoch import (
     TICK_SECONDS,
     DriverEpoch,
@@ -63,7 +63,7 @@ class Coordinator:
         resources: DriverResources,
         slots: int | None,
         *,
-        until_caught_up: CaughtUp | None = None,
+        until_caught_up: Ending | None = None,
         machine: str | None = None,
     ) -> None:
         """Without `slots` there are as many as the launcher has room for. With `machine`, slots that land on
@@ -106,10 +106,10 @@ class Coordinator:
             self._report_notices(claim)
             control = ControlFollower(log, manifest.app)
             slots: int | None = self._within_tasks(self._requested_slots or self._resources.launcher.room())
-            while slots:
+            while slots is not None:
                 driver_epoch = self._begin_epoch(claim, slots, status, control)
                 slots = self._watch_epoch(driver_epoch, status, control)
-                if slots:
+                if slots is not None:
                     claim = self._renewed_claim(claim, status, control)
                     if self._must_stop(control):
                         break
@@ -188,7 +188,7 @@ class Coordinator:
                 self._stop_requested.set()
             if time.monotonic() > deadline:
                 break
-        if not self.overview.landings and not self._stop_requested.is_set():
+        if driver_epoch.count and not self.overview.landings and not self._stop_requested.is_set():
             raise LogError(
                 "no-landing",
                 f"none of {driver_epoch.count} slots started within {waited:g} s",
@@ -261,7 +261,9 @@ class Coordinator:
         return more if more > driver_epoch.count else None
 
     def _within_tasks(self, slots: int) -> int:
-        return max(1, min(slots, len(self._resources.run.tasks())))
+        """Return how many slots the tasks need. None for the stage of a replay, which runs alone."""
+        tasks = len(self._resources.run.tasks())
+        return max(1, min(slots, tasks)) if tasks else 0
 
     def _must_stop(self, control: ControlFollower) -> bool:
         """Return whether a stop was requested, by `stop` or through the control topic."""
@@ -299,8 +301,8 @@ class Coordinator:
     # --- what is known --------------------------------------------------------------------------------
 
     def _raise_if_over(self, driver_epoch: DriverEpoch, control: ControlFollower) -> None:
-        """Raise the error that ends the app: another driver took over, the driver's writer failed, or slots
-        failed too often."""
+        """Raise the error that ends the app: another driver took over, the driver's writer failed, slots
+        failed too often, or no executor can run the app."""
         control.poll()
         if control.current.epoch(ROLE) > self.epoch:
             raise FencedError(
@@ -309,7 +311,9 @@ class Coordinator:
         if driver_epoch.fatal is not None:
             raise driver_epoch.fatal
         recent = self.overview.recent_failures(self._resources.patience.within_seconds)
-        if len(recent) > self._resources.patience.failures:
+        too_many = len(recent) > self._resources.patience.failures
+        refused = driver_epoch.count and self.overview.all_refused(self.epoch, driver_epoch.count)
+        if recent and (too_many or refused):
             raise error_of(_cause(recent), len(recent))
 
     def _check_log(self) -> None:

@@ -117,7 +117,8 @@ class DriverEpoch:
             self._not_landed.add(slot)
             self._resources.launcher.cancel(slot)
         self.count = len(landed)
-        assignment = self._assignment = assign([task for _, task in self._resources.run.tasks()], landed)
+        tasks = [task for _, task in self._resources.run.tasks()]
+        assignment = self._assignment = assign(tasks, landed) if tasks else {}
         hosts = {slot: landing.host for slot, landing in landed.items()}
         with self._lock:
             self._write_plan(assignment, hosts)

@@ -51,13 +51,13 @@ def append_first_positions(run: Run, driver: Writer, before: Plan) -> None:
 def _first_position(run: Run, sub: Subtopology, task: TaskId, named: frozenset[str]) -> Position:
     """Return a position at the start of each source. A topic that the user named for admitted events is read
     from its end: what it holds was read before or belongs to another app, and the gate admits its events
-    again."""
+    again. A replay has no gate, and reads it from its start."""
     log, manifest, nodes = run.log, run.manifest, run.context.topology.nodes
     sources: dict[str, dict[int, int]] = {}
     for node in (nodes[number] for number in sub.inputs):
         topic = node.topic.name if node.topic else manifest.internal[node.name]
         partition = TopicPartition(topic, task.partition)
-        if topic in named:
+        if topic in named and run.context.mode != "replay":
             sources[topic] = {task.partition: int(log.ends([partition])[partition])}
         else:
             sources[topic] = {task.partition: log.describe(topic).starts[task.partition]}

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 
+from tidegate.changes.unchanged import reconciled_manifest
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, LogError, TidegateError
 from tidegate.log import names
@@ -23,14 +25,23 @@ from tidegate.log.ensure import find_topic
 from tidegate.log.faultpoints import reach
 from tidegate.log.positions import read_positions
 from tidegate.log.protocol import Log, Writer
-from tidegate.log.records import Row, to_batch
-from tidegate.runtime.topics.control import ROLE, control_topic, write_control
-from tidegate.runtime.topics.manifests import MANIFEST, find_manifest, manifests, visible_manifest
+from tidegate.log.topic import TopicInfo
+from tidegate.runtime.topics.control import ACTIVE, ROLE, code_key, control_topic, manifest_key, write_control
+from tidegate.runtime.topics.manifests import (
+    append_active,
+    append_manifest,
+    find_manifest,
+    manifests,
+    recorded_code,
+    visible_manifest,
+)
 from tidegate.topology.belongings import Belongings, of_manifest, of_topology
-from tidegate.topology.differences import plain, reconciled_manifest
+from tidegate.topology.code import Code
 from tidegate.topology.graph import Topology
 from tidegate.topology.growth import grown
+from tidegate.topology.identity import identified
 from tidegate.topology.manifest import Manifest, make_manifest
+from tidegate.topology.node import SOURCES
 from tidegate.types import TopicPartition
 
 TOPICS_NAMED = 3
@@ -68,19 +79,45 @@ def check_no_state(log: Log, belongings: Belongings) -> None:
 
 
 def ensure_manifest(
-    topology: Topology, log: Log, partitions: Mapping[str, int], clock: Clock, known: Manifest | None
+    topology: Topology,
+    log: Log,
+    infos: Mapping[str, TopicInfo],
+    clock: Clock,
+    known: Manifest | None,
+    code: Code,
 ) -> Manifest:
-    """Return the manifest of generation 1. The first start writes it; later ones compare with `known`, the
-    manifest that they found. Only the partition counts of sources change in it (see `growth`), and what an
-    earlier version of tidegate wrote differently (see `older`)."""
+    """Return the manifest of the active generation. The first start writes it; later ones compare with
+    `known`, the manifest that they found. Only the partition counts of sources change in it (see `growth`),
+    what is only displayed, and what an earlier version of tidegate wrote differently (see `older`)."""
     app = topology.app
     log.create(control_topic(app))
-    new = plain(make_manifest(topology, partitions, existing=known.internal_partitions if known else None))
-    found = reconciled_manifest(topology, known or _first_manifest(log, new, clock), new, partitions)
-    if known is not None and known != found:
+    if known is None:
+        new = _manifest(topology, infos, None, code)
+        known = _first_manifest(log, new, code, clock)
+        if known is new:
+            return new
+    partitions = {name: info.partitions for name, info in infos.items()}
+    new = _manifest(topology, infos, known, code)
+    before = partial(recorded_code, log, known)
+    found = reconciled_manifest(topology, known, new, partitions, code, before)
+    if known != found:
         with closing(log.writer(_writer_id(app))) as writer:
-            write_manifest(writer, found, clock.now())
+            append_manifest(writer, found, clock.now(), code.entry())
+            writer.commit()
     return found
+
+
+def _manifest(
+    topology: Topology, infos: Mapping[str, TopicInfo], known: Manifest | None, code: Code
+) -> Manifest:
+    read = {node.topic.name for node in topology.nodes.values() if node.topic and node.kind in SOURCES}
+    return make_manifest(
+        topology if known is None else identified(topology, known),
+        {name: info.partitions for name, info in infos.items()},
+        existing=None if known is None else known.internal_partitions,
+        starts={name: info.starts for name, info in infos.items() if name in read},
+        code=code,
+    )
 
 
 def check_partitions(topology: Topology, log: Log, known: Manifest) -> None:
@@ -91,12 +128,12 @@ def check_partitions(topology: Topology, log: Log, known: Manifest) -> None:
 
 
 def write_manifest(writer: Writer, manifest: Manifest, now: int) -> None:
-    """Write the manifest in its own transaction."""
-    write_control(writer, manifest.app, {MANIFEST: manifest}, now)
+    """Write the manifest in its own transaction. The code stays as it is."""
+    append_manifest(writer, manifest, now)
     writer.commit()
 
 
-def _first_manifest(log: Log, new: Manifest, clock: Clock) -> Manifest:
+def _first_manifest(log: Log, new: Manifest, code: Code, clock: Clock) -> Manifest:
     """Write the manifest, unless another start wrote it first. Uses its own writer id: a start that is
     refused later must not fence the running driver."""
     reach("first-start.2")
@@ -104,7 +141,9 @@ def _first_manifest(log: Log, new: Manifest, clock: Clock) -> Manifest:
         found = find_manifest(log, new.app)
         if found is not None:
             return found
-        write_manifest(writer, new, clock.now())
+        append_manifest(writer, new, clock.now(), code.entry())
+        append_active(writer, new, clock.now())
+        writer.commit()
         reach("first-start.3")
         conflict = _name_conflict(log, of_manifest(new))
         if conflict is not None:
@@ -118,8 +157,7 @@ def _writer_id(app: str) -> str:
 
 
 def _delete_manifest(writer: Writer, app: str, now: int) -> None:
-    row = Row(MANIFEST.encode(), None, now)
-    writer.append(TopicPartition(names.control(app), 0), to_batch([row]))
+    write_control(writer, app, dict.fromkeys([manifest_key(1), code_key(1), ACTIVE]), now)
     writer.commit()
 
 

@@ -51,7 +51,7 @@ class PartitionWatch:
     def _warn(self, epoch: int, topic: str, before: int, count: int) -> None:
         if topic in self._run.manifest.sinks:
             code, then = "partitions-changed", "this run still writes to those that it knows"
-            hint = "the next start is refused: start over with tidegate reset, or use a new app id"
+            hint = "the next start is refused: write to a topic of another name, or use tidegate reset"
         else:
             code, then, hint = (
                 "partitions-added",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from tidegate.changes.unchanged import check_not_former, check_unchanged
 from tidegate.clock import Clock
 from tidegate.errors import ConfigError, UpgradeError
+from tidegate.fingerprint import ALGORITHM
 from tidegate.log import names
 from tidegate.log.ensure import check_event_times
 from tidegate.log.positions import positions_topic
@@ -18,11 +22,18 @@ from tidegate.runtime.driver.app_topics import (
 from tidegate.runtime.driver.first_start import check_first_start, check_partitions, ensure_manifest
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.run_context import RunContext
-from tidegate.runtime.topics.manifests import find_manifest
+from tidegate.runtime.topics.manifests import (
+    find_manifest,
+    former_manifests,
+    recorded_code,
+    visible_control,
+)
 from tidegate.runtime.topics.status import status_topic
-from tidegate.topology.differences import changed_functions, check_unchanged
+from tidegate.runtime.topics.upgrades import check_published
+from tidegate.topology.code import Code
 from tidegate.topology.graph import Topology
-from tidegate.topology.manifest import partition_counts
+from tidegate.topology.identity import identified
+from tidegate.topology.manifest import Manifest, partition_counts
 from tidegate.topology.node import SOURCES
 
 SMALL_BATCH = 100
@@ -42,25 +53,28 @@ def prepare(
 ) -> Run:
     """Create or check everything that an app needs in the log, in this order:
 
-    1. check the manifest of the last start, if there was one, against the app;
+    1. check the manifest of the last start, if there was one, against the app; an upgrade must have published
+       everything (`upgrade-unfinished`);
     2. create or check the topics that the app declares;
     3. write the manifest of a first start;
     4. create the internal topics, the changelogs, and the topics of positions, status and dead letters.
     """
     known = check_first_start(log, topology)
-    notices: list[UpgradeError] = []
+    code = Code(topology.module)
     if known is not None:
-        check_unchanged(topology, known)
+        check_published(topology.app, visible_control(log, topology.app))
+        check_not_former(topology, known, former_manifests(log, known), code)
+        check_unchanged(topology, known, code, partial(recorded_code, log, known))
         check_partitions(topology, log, known)
-        notices = changed_functions(topology, known)
     if not create_sources:
         check_sources(log, topology)
     infos = ensure_declared_topics(log, topology, partitions)
     for node in topology.nodes.values():
         if node.topic is not None and node.kind in SOURCES:
             check_event_times(infos[node.topic.name])
+    manifest = ensure_manifest(topology, log, infos, clock, known, code)
+    topology = identified(topology, manifest)
     counts_of_topics = {name: info.partitions for name, info in infos.items()}
-    manifest = ensure_manifest(topology, log, counts_of_topics, clock, known)
     counts = partition_counts(topology, counts_of_topics, manifest.internal_partitions)
     largest = max(info.setting("max.message.bytes") for info in infos.values())
     infos |= create_internal_topics(log, manifest, largest)
@@ -72,18 +86,40 @@ def prepare(
     context = RunContext(
         topology, manifest, infos, dead_letters.name, clock, on_error=on_error, batches=batches
     )
-    return Run(context, log, counts, notices=tuple(notices))
+    return Run(context, log, counts, notices=_notices(known))
+
+
+def _notices(known: Manifest | None) -> tuple[UpgradeError, ...]:
+    """Return what the user should know about this start."""
+    if known is None or known.algorithm == ALGORITHM:
+        return ()
+    return (
+        UpgradeError(
+            "code-not-compared",
+            f"another version of tidegate started app {known.app!r}, and its code cannot be compared with "
+            "that of this version: it is taken for unchanged",
+            f"if the code changed too, start over with: tidegate reset {known.app}",
+        ),
+    )
 
 
 def attach(
-    topology: Topology, log: Log, clock: Clock, *, on_error: str = "stop", small_batch: int = SMALL_BATCH
+    topology: Topology,
+    log: Log,
+    clock: Clock,
+    *,
+    generation: int | None = None,
+    on_error: str = "stop",
+    small_batch: int = SMALL_BATCH,
 ) -> Run:
-    """Return the run of an app that another process prepared. Creates and writes nothing."""
-    manifest = find_manifest(log, topology.app)
+    """Return the run of an app that another process prepared, by default of its active generation. Creates
+    and writes nothing."""
+    manifest = find_manifest(log, topology.app, generation)
     if manifest is None:
         raise ConfigError(
             "never-started", f"app {topology.app!r} never ran on this log", "start it: tidegate run"
         )
+    topology = identified(topology, manifest)
     dead_letters = names.dead_letters(topology.app)
     topics = [*manifest.sources, *manifest.sinks, *manifest.internal.values(), dead_letters]
     infos = {topic: log.describe(topic) for topic in topics}

@@ -97,7 +97,7 @@ def find_holder(log: Log, app: str, clock: Clock) -> Holder | None:
     if stop.epoch < epoch or stop.for_new_plan:
         return Holder(epoch, ending=False, last_report_ms=ago)
     ended = {one.slot for _, one in reports if isinstance(one, Ended)}
-    if _planned(control, epoch) <= ended or not _reports_again(log, app, epoch):
+    if planned_slots(control, epoch) <= ended or not reports_again(log, app, epoch):
         return None
     return Holder(epoch, ending=True, last_report_ms=ago)
 
@@ -109,7 +109,7 @@ def end_run(log: Log, app: str, who: str, clock: Clock, seconds: float) -> int:
         return 0
     with closing(StatusFollower(log, app)) as follower:
         epoch = request_stop(log, app, who, clock.now())
-        planned = _planned(read_control(log, app), epoch)
+        planned = planned_slots(read_control(log, app), epoch)
         ended: set[int] = set()
         deadline, last_report = time.monotonic() + seconds, time.monotonic()
         while not (planned and planned <= ended) and time.monotonic() < min(
@@ -130,7 +130,8 @@ def carry_out(log: Log, reset: Reset, clock: Clock, expected: int | None = None)
         for topic in reset.topics:
             log.delete(topic)
         return
-    with closing(take_over(log, reset.app, 1, clock)) as claim:
+    generation = read_control(log, reset.app).active()
+    with closing(take_over(log, reset.app, generation, clock)) as claim:
         if expected is not None and claim.epoch != expected + 1:
             raise _started_meanwhile(reset.app, claim.epoch - 1)
         for topic in reset.topics:
@@ -173,17 +174,18 @@ def _started_meanwhile(app: str, epoch: int) -> StateError:
 
 def _unknown_run(log: Log, app: str) -> Holder | None:
     """Return a holder if any slot still reports, for an app without a control topic."""
-    if find_topic(log, names.status(app)) is None or not _reports_again(log, app, None):
+    if find_topic(log, names.status(app)) is None or not reports_again(log, app, None):
         return None
     return Holder(0, ending=False, last_report_ms=0)
 
 
-def _planned(control: Control, epoch: int) -> set[int]:
+def planned_slots(control: Control, epoch: int) -> set[int]:
+    """Return the slots of the plan of an epoch; none before it was written."""
     plan = control.plan(ROLE)
     return {slot.slot for slot in plan.slots} if plan.epoch == epoch else set()
 
 
-def _reports_again(log: Log, app: str, epoch: int | None) -> bool:
+def reports_again(log: Log, app: str, epoch: int | None) -> bool:
     """Return whether a slot reports that it runs, within the time in which a running slot does."""
     deadline = time.monotonic() + SILENT_SECONDS
     with closing(StatusFollower(log, app)) as follower:

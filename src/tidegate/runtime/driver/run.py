@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from tidegate.errors import LogError, TidegateError
+from tidegate.errors import LogError, StateError, TidegateError
 from tidegate.log.positions import TaskId, check_positions, read_positions
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.first_positions import append_first_positions
@@ -17,7 +17,7 @@ from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.output.on_error import RecordPosition
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.runtime.slot.slot import Slot
-from tidegate.runtime.slot.stage import Stage
+from tidegate.runtime.slot.stage import Stage, StageReplay
 from tidegate.runtime.task.task import RunContext, StreamTask
 from tidegate.runtime.topics.control import Plan, SlotPlan
 from tidegate.state.folders import task_home
@@ -26,6 +26,7 @@ from tidegate.state.protocol import RestoreListener
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.growth import grown
 from tidegate.topology.manifest import Manifest, partition_counts
+from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
 DESCRIBE_THREADS = 8
@@ -39,6 +40,10 @@ class Run:
     context: RunContext
     log: Log
     counts: Mapping[tuple[str, int], int]
+    step: tuple[str, int] | None = field(default=None, kw_only=True)
+    """For one step of a replay: the component and the number of the only subtopology that runs."""
+    pinned: Mapping[TopicPartition, int] = field(default_factory=dict, kw_only=True)
+    """For one step of a replay: the ends of what it reads."""
     notices: tuple[TidegateError, ...] = field(default=(), kw_only=True)
     """What the user should know about this start, such as functions that changed since the last one."""
 
@@ -50,27 +55,44 @@ class Run:
         """Return all stream tasks of the app."""
         stages = [sub for sub, _ in self.context.topology.stages()]
         return [
-            (sub, TaskId(sub.component, self.manifest.generation, sub.number, partition))
+            (sub, TaskId(sub.component, self.manifest.generation_of(sub.component), sub.number, partition))
             for sub in self.context.topology.subtopologies()
-            if sub not in stages
+            if sub not in stages and self.step in (None, (sub.component, sub.number))
             for partition in range(self.counts[sub.component, sub.number])
         ]
 
     def stages(self) -> list[Stage]:
         """Return all DataFrame stages of the app."""
-        manifest, nodes = self.manifest, self.context.topology.nodes
         return [
-            Stage(
-                node.name,
-                TaskId(sub.component, manifest.generation, sub.number, 0),
-                nodes[node.parents[0]],
-                node,
-                manifest.internal[nodes[node.parents[0]].name],
-                manifest.internal[node.name],
-                self.counts[sub.component, sub.number],
-            )
+            self._stage(sub, node)
             for sub, node in self.context.topology.stages()
+            if self.step in (None, (sub.component, sub.number))
         ]
+
+    def _stage(self, sub: Subtopology, node: Node) -> Stage:
+        manifest, replay = self.manifest, self.context.replay
+        source = self.context.topology.nodes[node.parents[0]]
+        reads, count = manifest.internal[source.name], self.counts[sub.component, sub.number]
+        ends = {at.partition: end for at, end in self.pinned.items() if at.topic == reads}
+        return Stage(
+            node.name,
+            TaskId(sub.component, manifest.generation_of(sub.component), sub.number, 0),
+            source,
+            node,
+            reads,
+            manifest.internal[node.name],
+            count,
+            None if replay is None else StageReplay(replay.round, ends),
+        )
+
+    def positioned(self) -> list[tuple[TaskId, list[TopicPartition]]]:
+        """Return what has a position: each stream task and each stage, with the partitions that it reads."""
+        tasks = [(task, self.context.inputs(sub, task.partition)) for sub, task in self.tasks()]
+        stages = [
+            (stage.task, [TopicPartition(stage.reads, number) for number in range(stage.partitions)])
+            for stage in self.stages()
+        ]
+        return tasks + stages
 
     def slots(
         self,
@@ -78,6 +100,7 @@ class Run:
         count: int,
         limits: Limits | None = None,
         listener: RestoreListener | None = None,
+        pinned: Mapping[TopicPartition, int] | None = None,
     ) -> list[Slot]:
         """Take over the app, and open new slots for all its tasks in this process."""
         app, clock = self.manifest.app, self.context.clock
@@ -85,7 +108,9 @@ class Run:
         with closing(take_over(self.log, app, self.manifest.generation, clock)) as claim:
             assignment = {number: tasks[number::count] for number in range(count)}
             plan = self.plan(claim, assignment, dict.fromkeys(assignment, ""))
-        return [self.slot(slot, plan.epoch, state_dir, limits, listener) for slot in plan.slots]
+        return [
+            self.slot(slot, plan.epoch, state_dir, limits, listener, pinned=pinned) for slot in plan.slots
+        ]
 
     def plan(
         self, claim: Claim, assignment: Mapping[int, Sequence[TaskId]], hosts: Mapping[int, str]
@@ -185,15 +210,15 @@ class Run:
     def _pins(
         self, sub: Subtopology, task: TaskId, pinned: Mapping[TopicPartition, int] | None
     ) -> dict[TopicPartition, int] | None:
-        """Return the pinned ends for a task that reads source topics only: it merges strictly up to them.
-        None for others."""
-        nodes = [self.context.topology.nodes[number] for number in sub.inputs]
-        if pinned is None or any(node.topic is None for node in nodes):
+        """Return the pinned ends of a task: it merges strictly up to them. None for a live task that reads an
+        internal topic, whose end is not known beforehand. In a replay everything is pinned."""
+        if pinned is None:
             return None
-        partitions = (
-            TopicPartition(node.topic.name, task.partition) for node in nodes if node.topic is not None
-        )
-        return {partition: pinned[partition] for partition in partitions}
+        partitions = self.context.inputs(sub, task.partition)
+        unpinned = [partition for partition in partitions if partition not in pinned]
+        if unpinned and self.context.mode == "replay":
+            raise StateError("no-pin", f"a replay has no end for {unpinned[0]}", "this is a bug: report it")
+        return None if unpinned else {partition: pinned[partition] for partition in partitions}
 
     def task(
         self,

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from tidegate.errors import LogError
-from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Warned
+from tidegate.runtime.topics.status import Ended, Failure, Landing, Numbers, Status, Warned
 
 SILENT_SECONDS = 3.0
 """Slots publish something once a second. One that has not for this long may not be running."""
@@ -38,7 +38,7 @@ class SlotOverview:
     _event_count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, status: Landing | Numbers | Failure | Warned | Ended) -> None:
+    def add(self, status: Status) -> None:
         """Add what a slot published, or the driver on behalf of a slot."""
         by_driver = isinstance(status, Failure) and status.by_driver
         if status.slot >= 0 and not by_driver:
@@ -81,6 +81,15 @@ class SlotOverview:
         since = time.monotonic() - seconds
         with self._lock:
             return [failure for at, failure in self.failures if at >= since]
+
+    def all_refused(self, epoch: int, slots: int) -> bool:
+        """Return whether no slot has landed in this epoch and the executor of each has refused its newest
+        order."""
+        if self.landings:
+            return False
+        with self._lock:
+            newest = {one.slot: one.refused for _, one in self.failures if one.epoch == epoch}
+        return sum(newest.values()) >= slots
 
     def silent_seconds(self, slot: int) -> float | None:
         """Return for how long a slot has been silent, or None if it is not longer than usual."""

@@ -1,9 +1,10 @@
 """Takeover: how a driver becomes the only one that may write for an app.
 
 1 open the driver's writer, fencing another driver; 2 only then read the control topic to its end, and write
-the highest epoch found + 1; 3 read it back as a committed reader; 4 open, and so fence, every writer that the
-plan found in 2 names; 5 start the slots, wait until they land, and write the plan over those that did, with
-first positions where there are none. Only then do slots open tasks.
+the highest epoch found + 1, unless another generation of the app is active by now; 3 read it back as a
+committed reader; 4 open, and so fence, every writer that the plan found in 2 names; 5 start the slots, wait
+until they land, and write the plan over those that did, with first positions where there are none. Only then
+do slots open tasks.
 
 Steps 1 to 4 are here. A plan that was read before step 1 may be older than the one in force, and its writers
 would not be fenced.
@@ -11,12 +12,14 @@ would not be fenced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+import msgspec
+
 from tidegate.clock import Clock
-from tidegate.errors import FencedError, LogError
+from tidegate.errors import FencedError, LogError, UpgradeError
 from tidegate.log import names
 from tidegate.log.faultpoints import reach
 from tidegate.log.positions import TaskId
@@ -26,6 +29,7 @@ from tidegate.runtime.topics.control import (
     ROLE,
     Attempt,
     Cause,
+    Control,
     EpochEntry,
     Plan,
     SlotPlan,
@@ -40,6 +44,11 @@ STOP_TRIES = 20
 WRITTEN_AGAIN = ("commit-unknown", "writer-spent")
 """After these errors the driver writes the record again, which is harmless if it was already written. All
 threads share one writer, so a failure in one of them makes it unusable for the others too."""
+Entries = Mapping[str, msgspec.Struct | bytes | None]
+
+
+def no_entries(_control: Control) -> Entries:
+    return {}
 
 
 class Claim:
@@ -77,7 +86,9 @@ class Claim:
         self._check_newest(log)
 
     def _check_newest(self, log: Log) -> None:
-        newest = read_control(log, self.app).epoch(ROLE)
+        control = read_control(log, self.app)
+        check_active(self.app, self.generation, control)
+        newest = control.epoch(ROLE)
         if newest > self.epoch:
             raise FencedError(names.driver_id(self.app, ROLE), self.epoch, newest)
 
@@ -113,12 +124,12 @@ class Claim:
         driver took over, or if an unacknowledged commit turns out to have raised the epoch.
         """
         try:
-            epoch, before = _write_epoch(log, self.app, self.writer, clock)
+            epoch, before = _write_epoch(log, self.app, self.generation, self.writer, clock)
         except LogError as error:
             if not may_regain(error):
                 raise
             self.regain(log)
-            epoch, before = _write_epoch(log, self.app, self.writer, clock)
+            epoch, before = _write_epoch(log, self.app, self.generation, self.writer, clock)
         _fence_previous(log, self.app, epoch, before)
         return Claim(self.app, self.generation, epoch, self.writer, before)
 
@@ -131,12 +142,15 @@ def may_regain(error: LogError) -> bool:
     return isinstance(error, FencedError) or error.retryable or error.code in WRITTEN_AGAIN
 
 
-def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
-    """Take an app over: steps 1 to 4. Raises FencedError if another driver did so meanwhile."""
+def take_over(
+    log: Log, app: str, generation: int, clock: Clock, also: Callable[[Control], Entries] = no_entries
+) -> Claim:
+    """Take an app over: steps 1 to 4. Raises FencedError if another driver did so meanwhile. `also` returns
+    entries that are written with the epoch, by the control topic as it is then."""
     reach("driver.1")
     writer = log.writer(names.driver_id(app, ROLE))
     try:
-        epoch, before = _write_epoch(log, app, writer, clock)
+        epoch, before = _write_epoch(log, app, generation, writer, clock, also)
         _fence_previous(log, app, epoch, before)
     except BaseException:
         writer.close()
@@ -144,12 +158,35 @@ def take_over(log: Log, app: str, generation: int, clock: Clock) -> Claim:
     return Claim(app, generation, epoch, writer, before)
 
 
-def _write_epoch(log: Log, app: str, writer: Writer, clock: Clock) -> tuple[int, Plan]:
-    """Write the next epoch: step 2. Returns it with the plan that was found."""
+def check_active(app: str, generation: int, control: Control) -> None:
+    """Raise UpgradeError `generation-replaced` if another generation is active. Only a holder of the driver's
+    writer changes that, so it holds until the caller is fenced. A control topic without any manifest is
+    refused later, by the missing positions."""
+    active = control.active()
+    if active not in (0, generation):
+        raise UpgradeError(
+            "generation-replaced",
+            f"app {app!r} runs generation {active} now, and this start was prepared for generation "
+            f"{generation}",
+            "start again: the app is then compared with the generation that runs",
+        )
+
+
+def _write_epoch(
+    log: Log,
+    app: str,
+    generation: int,
+    writer: Writer,
+    clock: Clock,
+    also: Callable[[Control], Entries] = no_entries,
+) -> tuple[int, Plan]:
+    """Write the next epoch: step 2. Returns it with the plan that was found. Another generation may have
+    become active since this start was prepared: then nothing is written."""
     reach("driver.2")
     found = read_control(log, app)
+    check_active(app, generation, found)
     epoch = found.epoch(ROLE) + 1
-    write_control(writer, app, {f"epoch/{ROLE}": EpochEntry(epoch)}, clock.now())
+    write_control(writer, app, {f"epoch/{ROLE}": EpochEntry(epoch), **also(found)}, clock.now())
     writer.commit()
     return epoch, found.plan(ROLE)
 
@@ -164,7 +201,9 @@ def _fence_previous(log: Log, app: str, epoch: int, before: Plan) -> None:
 
 def fence(log: Log, writers: Sequence[str]) -> None:
     """Open each writer once, which fences its holder."""
-    if not writers:
+    if len(writers) < 2:
+        for writer in writers:
+            log.writer(writer).close()
         return
     with ThreadPoolExecutor(min(FENCING_THREADS, len(writers))) as pool:
         for opened in pool.map(log.writer, writers):

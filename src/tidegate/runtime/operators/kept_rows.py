@@ -22,11 +22,10 @@ from tidegate.serde.java import JavaLong
 from tidegate.serde.plain import PLAIN
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.cached import CachedStore
-from tidegate.state.formats import checked_time, time_of, with_time
+from tidegate.state.formats import TIME_BYTES, checked_time, times_of, with_time, with_times
 from tidegate.topology.node import Node, NodeKind
 
 NO_TIME = -1
-TIME_BYTES = 8
 _PLAIN_TYPES = (int, str, bytes, bool)
 
 
@@ -62,15 +61,15 @@ class KeptRows:
         found = self._rows.get_many(keys)
         if not self.timed:
             return found, [NO_TIME] * len(found)
-        times = [NO_TIME if data is None else time_of(data) for data in found]
+        times = times_of(found, NO_TIME)
         return [None if data is None else data[8:] for data in found], times
 
     def save_many(self, keys: Sequence[bytes], rows: Sequence[bytes | None], times: Sequence[int]) -> None:
         """Set the rows of distinct keys."""
-        if self.timed:
-            each = zip(rows, times, strict=True)
-            rows = [None if data is None else with_time(data, time) for data, time in each]
-        self._rows.put_many(keys, rows, [checked_time(time) for time in times])
+        if times:
+            checked_time(min(times))
+            checked_time(max(times))
+        self._rows.put_many(keys, with_times(rows, times) if self.timed else rows, times)
 
     def check_plain(self, keys: Sequence[bytes], group: pa.Array[Any], values: Sequence[Any]) -> None:
         """Raise if one of these values of type `plain`, or None, is too large to store. `group` is the index

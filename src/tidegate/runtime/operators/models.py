@@ -7,9 +7,10 @@ from typing import Any
 from tidegate.errors import SerdeError
 from tidegate.log.partitioner import partition_for
 from tidegate.models.document import Documents
-from tidegate.models.fold import Fold, Step
-from tidegate.models.formats import LONGEST_ID, ModelEvent, decode_request
+from tidegate.models.fold import Fold
+from tidegate.models.formats import LONGEST_ID, decode_request
 from tidegate.models.row import NEVER, ModelRow
+from tidegate.models.step import Step, model_event
 from tidegate.runtime.operators.context import Handler
 from tidegate.runtime.operators.kept_rows import initial_value
 from tidegate.runtime.operators.step import Chain, R, needed
@@ -33,22 +34,9 @@ def model(chain: Chain, node: Node, parent: int) -> Handler:
         if step.row is before:
             return
         store.put(id, step.row)
-        if step.patch is None:
-            return
-        row = step.row
-        created = row.life != before.life
-        event = ModelEvent(
-            id,
-            row.life,
-            row.sequence,
-            "" if created else before.hash,
-            row.hash,
-            "created" if created else "gone" if row.gone else "changed",
-            step.patch,
-            record.timestamp,
-            host.origin(),
-        )
-        forward(record.with_value(event))
+        if step.patch is not None:
+            event = model_event(id, before, step.row, step.patch, record.timestamp, host.origin())
+            forward(record.with_value(event))
 
     def diff(record: R) -> None:
         found = _checked_id(needed(node, record.key))
@@ -65,8 +53,9 @@ def model(chain: Chain, node: Node, parent: int) -> Handler:
                 f"a request in partition {record.partition} for an id that belongs to partition {home}",
                 "use the partitioner of Kafka's Java client; in librdkafka: partitioner=murmur2_random",
             )
-        before = store.get(found) or NEVER
-        keep(found, before, fold.decide(found, before, decode_request(record.value)), record)
+        wanted, before = decode_request(record.value), store.get(found) or NEVER
+        accepted = None if wanted.expect is None else host.was_accepted(node.name, found, wanted.request)
+        keep(found, before, fold.decide(found, before, wanted, accepted=accepted), record)
 
     return request if parent == node.parents[-1] else diff
 

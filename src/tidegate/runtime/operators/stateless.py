@@ -65,7 +65,7 @@ def peek(chain: Chain, node: Node) -> Handler:
         function(record.value)
         forward(record)
 
-    return handle
+    return forward if chain.host.replaying else handle
 
 
 def branch(chain: Chain, node: Node) -> Handler:

@@ -51,9 +51,11 @@ def position_column(partition: TopicPartition, offsets: pa.Array[Any]) -> pa.Arr
     return joined
 
 
-def origin_column(positions: pa.Array[Any], task: str, sequence: int, times: pa.Array[Any]) -> pa.Array[Any]:
-    """Return origin headers of many records, numbered from `sequence` on."""
-    number = pc.cast(pa.arange(sequence, sequence + len(positions)), pa.string())
+def origin_column(
+    positions: pa.Array[Any], task: str, sequences: pa.Array[Any], times: pa.Array[Any]
+) -> pa.Array[Any]:
+    """Return origin headers of many records with these sequence numbers."""
+    number = pc.cast(sequences, pa.string())
     time = pc.cast(times, pa.string())
     joined: Any = pc.binary_join_element_wise(positions, f" {task}/", number, " ", time, "")
     return joined.cast(pa.binary())

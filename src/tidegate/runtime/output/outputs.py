@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.checks import RowCheck
+from tidegate.log.partition_column import FEW_KEYS, partition_column
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Headers, columns_to_batch
 from tidegate.log.topic import TopicInfo
+from tidegate.runtime.output.staged_rows import folded
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
@@ -77,9 +79,12 @@ class _Waiting:
 class Target:
     """One topic that a task writes to, with the pending records of each partition."""
 
-    def __init__(self, info: TopicInfo, without_key: int) -> None:
-        self.check = RowCheck(info)
+    def __init__(self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo) -> None:
+        """With `staged`, the name of the task, rows are folded before they are written. They are checked
+        against the topic `checked`."""
+        self.check = RowCheck(checked)
         self.name = info.name
+        self._staged, self.folds = staged, staged is not None
         self._count = info.partitions
         self._without_key = without_key % info.partitions
         self._partitions: dict[bytes, int] = {}
@@ -110,16 +115,19 @@ class Target:
         if self._count == 1:
             yield 0, batch
             return
-        known: list[int | None] = list(map(self._partitions.get, keys))  # type: ignore[arg-type]
-        if None in known:
-            known = [self.partition(key) if at is None else at for key, at in zip(keys, known, strict=True)]
-        of_records = pa.array(known, pa.int32()).take(numbers)
+        of_records = self._all(keys).take(numbers)
         for partition in pc.unique(of_records).to_pylist():
             yield partition, batch.filter(pc.equal(of_records, partition))
 
+    def _all(self, keys: Sequence[bytes | None]) -> pa.Array[Any]:
+        if len(keys) >= FEW_KEYS and None not in keys:
+            return partition_column(pa.array(keys, pa.binary()), self._count)
+        return pa.array([self.partition(key) for key in keys], pa.int32())
+
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         for number, waiting in enumerate(self.waiting):
-            for batch in waiting.all():
+            waits = waiting.all()
+            for batch in waits if self._staged is None else folded(waits, self._staged):
                 yield TopicPartition(self.name, number), batch
 
 
@@ -132,11 +140,13 @@ class TaskOutputs:
         self._before: dict[str, list[int]] = {}
         self.bytes = 0
 
-    def target(self, info: TopicInfo) -> Target:
+    def target(
+        self, info: TopicInfo, *, staged: bytes | None = None, checked: TopicInfo | None = None
+    ) -> Target:
         """Return the target of a topic, created once."""
         target = self._targets.get(info.name)
         if target is None:
-            target = self._targets[info.name] = Target(info, self._partition)
+            target = self._targets[info.name] = Target(info, self._partition, staged, checked or info)
         return target
 
     def add(

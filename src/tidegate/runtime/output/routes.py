@@ -9,9 +9,8 @@ from tidegate.runtime.output.origin import OWNER
 from tidegate.runtime.output.outputs import Target, TaskOutputs
 from tidegate.runtime.run_context import RunContext
 from tidegate.topology.graph import Subtopology
-from tidegate.topology.node import INTERNAL, Node, NodeKind
+from tidegate.topology.node import INTERNAL, SINKS, Node, NodeKind
 
-SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)
 Route = tuple[Target, tuple[str, bytes]]
 """A target, and the header with the owner of the record."""
 
@@ -19,8 +18,9 @@ Route = tuple[Target, tuple[str, bytes]]
 class Routes:
     """The targets of one task, each looked up once."""
 
-    def __init__(self, context: RunContext, outputs: TaskOutputs) -> None:
+    def __init__(self, context: RunContext, outputs: TaskOutputs, task: str) -> None:
         self._context = context
+        self._task = task.encode()
         self._outputs = outputs
         self._known: dict[int, Route | None] = {}
 
@@ -50,9 +50,11 @@ class Routes:
         destination = destination_of(self._context.mode, node.kind, rows=rows)
         if destination is Destination.NOWHERE:
             return None
-        info = self._staging(topic) if destination is Destination.STAGING else self._context.topics[topic]
-        owner = f"{self._context.topology.app}/{node.name or topic}".encode()
-        return self._outputs.target(info), (OWNER, owner)
+        owner = (OWNER, f"{self._context.topology.app}/{node.name or topic}".encode())
+        known = self._context.topics.get(topic)
+        if destination is Destination.STAGING:
+            return self._outputs.target(self._staging(topic), staged=self._task, checked=known), owner
+        return self._outputs.target(self._context.topics[topic]), owner
 
     def _staging(self, topic: str) -> TopicInfo:
         info = self._context.staging.get(topic)

@@ -40,7 +40,7 @@ class Sender:
         self._now = 0
         self._context = context
         self._store_time = store_time
-        self._routes = Routes(context, self.outputs)
+        self._routes = Routes(context, self.outputs, self.name)
         self._time_only = TimeOnlySender([], -1, 0)
         self._sequence = 0
         self._sequence_before = 0

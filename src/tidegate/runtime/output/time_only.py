@@ -35,12 +35,30 @@ def is_time_only(headers: Headers) -> bool:
     return bool(headers) and tuple(headers[-1]) == MARK
 
 
-def any_time_only(headers: pa.Array[Any]) -> bool:
-    """Return whether any of many records of an internal topic is time-only."""
+def apart(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Split a batch of an internal topic into time-only records, one by one, and what lies between them. Each
+    part comes with whether it is a time-only record."""
+    headers = batch.column(4)
+    marked: Any = pc.indices_nonzero(_marks(headers))
+    of_records = pc.list_parent_indices(headers).take(marked) if len(marked) else marked
+    begin = 0
+    for row in sorted({index for index in of_records.to_pylist() if is_time_only(_headers(headers[index]))}):
+        if begin < row:
+            yield batch.slice(begin, row - begin), False
+        yield batch.slice(row, 1), True
+        begin = row + 1
+    if begin < batch.num_rows:
+        yield batch.slice(begin), False
+
+
+def _marks(headers: pa.Array[Any]) -> Any:
     pairs = headers.flatten()
     names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
-    marks: Any = pc.and_(pc.equal(names, MARK[0]), pc.equal(contents, MARK[1]))
-    return bool(pc.any(marks).as_py())
+    return pc.and_(pc.equal(names, MARK[0]), pc.equal(contents, MARK[1]))
+
+
+def _headers(row: Any) -> Headers:
+    return [(pair["name"], pair["value"]) for pair in row.as_py() or ()]
 
 
 class TimeOnlySender:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tidegate.clock import Clock
 from tidegate.errors import FencedError, LogError, StateError, TidegateError
-from tidegate.gate.task_gates import gate_numbers
+from tidegate.log import names
 from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.slot.host import folders_here, host_name, machine_name
@@ -34,11 +34,13 @@ from tidegate.runtime.slot.purger import Purger
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.slot.restore_progress import RestoreProgress
 from tidegate.runtime.slot.slot import Slot
+from tidegate.runtime.slot.slot_drain import SlotDrain
+from tidegate.runtime.slot.slot_numbers import slot_numbers
 from tidegate.runtime.slot.slot_run import SlotRun
 from tidegate.runtime.topics.control import ROLE, Control, ControlFollower, SlotPlan
 from tidegate.runtime.topics.failures import failure_of
 from tidegate.runtime.topics.slot_order import SlotOrder
-from tidegate.runtime.topics.status import Ended, Landing, Numbers, Warned, publish_status
+from tidegate.runtime.topics.status import Ended, Landing, Warned, publish_status
 from tidegate.state.changelog import DELETE_RETENTION_MS
 from tidegate.state.cleanup import Cleanup, NeededState, Room
 from tidegate.state.manager import Limits
@@ -204,16 +206,18 @@ class SlotJob:
         return None
 
     def _loop(self, slot: Slot, control: ControlFollower) -> Iterator[None]:
-        interval = self._order.commit_interval_ms / 1000
+        interval = longest = self._order.commit_interval_ms / 1000
         commit_due = time.monotonic() + interval
         control_due = time.monotonic() + min(interval, CONTROL_POLL_SECONDS)
         purge_due = time.monotonic() + self._intervals.purge_seconds
         room_due = time.monotonic() + self._intervals.make_room_after_seconds
         longest_idle_ms = self._longest_idle_ms()
+        drain = SlotDrain(slot, self._order.epoch, self._clock)
+        drain.follow(control.current)
         while True:
             now = time.monotonic()
             slot.step(wait=max(0.0, min(commit_due - now, IDLE_SECONDS)), until=min(commit_due, control_due))
-            if time.monotonic() >= commit_due:
+            if time.monotonic() >= commit_due or slot.finishing():
                 slot.commit()
                 commit_due = max(commit_due + interval, time.monotonic() + interval / 2)
                 if commit_due > purge_due:
@@ -235,15 +239,23 @@ class SlotJob:
                 self._warn_of_batches(slot)
                 purgeable, committed = slot.purgeable(), slot.committed()
                 slot.close()
-                self._log.mirror(self._order.app_id, committed)
+                self._mirror(committed)
                 self._purge(purgeable)
                 return
-            if self._report_due():
+            drain.follow(control.current)
+            interval = drain.commit_seconds(longest)
+            commit_due = min(commit_due, time.monotonic() + interval)
+            if self._report_due() or drain.report_due():
                 for task in slot.tasks:
                     task.state.environment.check_undamaged()
-                self._publish_numbers(slot)
-                self._log.mirror(self._order.app_id, slot.committed())
+                self._publish_numbers(slot, drain.rests_until)
+                self._mirror(slot.committed())
                 yield
+
+    def _mirror(self, committed: Mapping[TopicPartition, Offset]) -> None:
+        """Publish the positions for tools of users; those of a replay are of no use to them."""
+        if self._order.replay is None:
+            self._log.mirror(self._order.app_id, committed)
 
     def _purge(self, purgeable: Mapping[TopicPartition, Offset]) -> None:
         for problem in self._purger.run(purgeable):
@@ -255,9 +267,14 @@ class SlotJob:
         """Remove unused state from this host. Problems are reported as warnings; they do not stop the
         slot."""
         manifest, tasks = self._run.manifest, frozenset(task for _, task in self._run.tasks())
-        needs = NeededState(manifest.app, self._log.id, manifest.generation, tasks)
-        cleanup = Cleanup(self._state_dir, needs)
+        cleanup = Cleanup(
+            self._state_dir, NeededState(manifest.app, self._log.id, manifest.generation, tasks)
+        )
         cleanup.run(room)
+        if room is not None and not names.of_preview(manifest.app):
+            for unused in (names.preview(manifest.app), names.upgrade(manifest.app)):
+                # what a recalculation left on this host
+                Cleanup(self._state_dir, NeededState(unused, self._log.id, 1, frozenset())).run()
         for path, reason in cleanup.removed.items():
             logger.info("app %s, slot %d: removed %s: %s", manifest.app, self._order.slot, path, reason)
         for problem in cleanup.problems:
@@ -277,7 +294,7 @@ class SlotJob:
     def _superseded_by(self, control: Control) -> bool:
         order, newest = self._order, control.attempt(ROLE, self._order.slot)
         newer = (newest.epoch, newest.attempt) > (order.epoch, order.attempt)
-        return newer or control.epoch(ROLE) > order.epoch
+        return newer or control.epoch(ROLE) > order.epoch or control.active() > order.generation
 
     def _superseded(self) -> bool:
         with closing(ControlFollower(self._log, self._order.app_id)) as control:
@@ -291,31 +308,12 @@ class SlotJob:
         self._next_report = time.monotonic() + self._intervals.report_seconds
         return True
 
-    def _publish_numbers(self, slot: Slot) -> None:
-        order = self._order
-        fresh = slot.records - self._records
+    def _publish_numbers(self, slot: Slot, rests_until: int) -> None:
+        order, now = self._order, self._clock.now()
+        per_second = (slot.records - self._records) / self._intervals.report_seconds
         self._count(slot)
-        numbers = Numbers(
-            order.epoch,
-            order.slot,
-            at=self._clock.now(),
-            records=slot.records,
-            per_second=fresh / self._intervals.report_seconds,
-            lag=slot.lag(),
-            skipped=self._skipped,
-            running=len(slot.tasks),
-            restoring=slot.restoring,
-            restored=self._progress.done,
-            to_restore=self._progress.wanted,
-            rebuilt=self._progress.rebuilt,
-            emptied=self._progress.emptied,
-            gaps=self._progress.gaps,
-            batches_taken_apart=sum(task.batches_taken_apart for task in slot.tasks),
-            gates=gate_numbers(task.gates for task in slot.tasks),
-            null_values=sum(task.null_values.count for task in slot.tasks),
-            dead_letters=self._dead_letters,
-        )
-        publish_status(self._log, order.app_id, numbers, self._clock.now())
+        numbers = slot_numbers(order, slot, self._progress, now, per_second, rests_until)
+        publish_status(self._log, order.app_id, numbers, now)
         self._warn_of_batches(slot)
 
     def _count(self, slot: Slot) -> None:

@@ -16,6 +16,8 @@ from tidegate.errors import LogError, TidegateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.runtime.slot.commit import commit
+from tidegate.runtime.slot.draining import Draining
+from tidegate.runtime.slot.pace import LIVE, REPLAY, next_shares
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.task.task import StreamTask
 from tidegate.state.protocol import RestoreListener
@@ -23,8 +25,6 @@ from tidegate.state.restore import Restore
 from tidegate.types import Offset, TopicPartition
 
 RECORDS_PER_STEP = 1000
-BUFFERED_RECORDS = 50_000
-FORCE_COMMIT_BYTES = 32 << 20
 COMMAND_SECONDS, POLL_SECONDS = 0.1, 0.005
 
 
@@ -59,6 +59,7 @@ class Slot:
         self._running: dict[TaskId, StreamTask] = {}
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
+        self._draining = Draining()
         self._opened = False
         self._idle = False
         """Whether the last step did nothing: what is buffered waits for records of another partition."""
@@ -66,6 +67,8 @@ class Slot:
         self.processed = 0
         """Records of all topics, time-only records and timers."""
         self.records_per_step = RECORDS_PER_STEP
+        self.pace = REPLAY if tasks and all(task.strict for task in tasks) else LIVE
+        self._shares = 1
 
     @property
     def tasks(self) -> list[StreamTask]:
@@ -87,6 +90,7 @@ class Slot:
         If there is nothing to do it waits for records, up to `wait` seconds. At `until` (of `time.monotonic`)
         it returns even if not every task had its share; the next step begins with those.
         """
+        self._draining.begin_step()
         try:
             restored = self._restore()
             buffered = any(task.merge.buffered for task in self._running.values())
@@ -99,7 +103,8 @@ class Slot:
                 task.fire()
             if self._limit is not None:
                 self.commit()
-            if sum(task.pending_bytes() for task in self._running.values()) > FORCE_COMMIT_BYTES:
+            self._draining.stepped(self.tasks, restoring=bool(self._restoring))
+            if sum(task.pending_bytes() for task in self._running.values()) > self.pace.commit_bytes:
                 self.commit()
         except BaseException:
             self.drop()
@@ -107,6 +112,26 @@ class Slot:
         self.processed += processed
         self._idle = not (restored or fetched or processed)
         return not self._idle
+
+    def finishing(self) -> bool:
+        """Return whether all tasks are strict and have taken everything, and the last commit is due."""
+        tasks = self._running.values()
+        return (
+            not self._restoring
+            and all(task.finished() for task in tasks)
+            and any(task.moved() for task in tasks)
+        )
+
+    def drain(self, timers_until: int | None) -> None:
+        """Take no more records from sources, and continue with internal topics and commands of gates. Held
+        events stay held, and so do wall-clock timers that are due after a time in ms. None ends that."""
+        self._draining.set(self.tasks, timers_until)
+
+    @property
+    def rests(self) -> bool:
+        """Whether, as of the last commit, everything was processed that was fetched from sources before
+        `drain`, and all timers that were due: only records of internal topics are processed from here on."""
+        return self._draining.rests
 
     def lag(self) -> int:
         """Return how many records are committed and not yet processed."""
@@ -153,6 +178,7 @@ class Slot:
         except BaseException:
             self.drop()
             raise
+        self._draining.committed()
         if self._refusals is not None and self._refusals.limit is not None:
             self._refusals.passed(self.committed())
 
@@ -193,6 +219,7 @@ class Slot:
             self._running[task.id] = task
             self._owners |= dict.fromkeys(task.partitions(), task)
         if ready:
+            self._draining.started(ready)
             self._open_reader()
         return bool(ready)
 
@@ -209,12 +236,17 @@ class Slot:
 
     def _process(self, until: float | None) -> int:
         """Process a share of records for each task, the one that waited longest first."""
-        done = 0
+        done, longest = 0, 0.0
+        share = self.records_per_step * self._shares
         for task in list(self._running.values()):
-            done += task.run(self.records_per_step) if self._limit is None else task.run_limited(self._limit)
+            began = time.monotonic()
+            done += task.run(share) if self._limit is None else task.run_limited(self._limit)
             self._running[task.id] = self._running.pop(task.id)
-            if (until is not None and time.monotonic() >= until) or (done and self._limit is not None):
+            now = time.monotonic()
+            longest = max(longest, now - began)
+            if (until is not None and now >= until) or (done and self._limit is not None):
                 break
+        self._shares = next_shares(self._shares, longest, self.pace)
         return done
 
     @property
@@ -228,9 +260,16 @@ class Slot:
                 time.sleep(wait)
             return 0
         fetched = self._feed(self._reader, wait) if self._pause() else 0
+        more = fetched if self.pace.reads_ahead else 0
+        while more and self._pause():
+            more = self._feed(self._reader, 0.0)
         self._read_commands(self._reader)
         for task in self._running.values():
-            task.merge.ended(partition for partition in task.partitions() if self._reader.at_end(partition))
+            task.merge.ended(
+                partition
+                for partition in task.partitions()
+                if self._reader.at_end(partition) or partition in self._draining.sources
+            )
         return fetched
 
     def _feed(self, reader: Reader, wait: float) -> int:
@@ -271,16 +310,20 @@ class Slot:
         assert self._reader is not None  # noqa: S101 - the caller checked
         full: set[TopicPartition] = set()
         buffered = sum(task.merge.buffered for task in self._running.values())
-        if buffered > BUFFERED_RECORDS:
+        if buffered > self.pace.buffered_records or self._buffered_bytes() > self.pace.buffered_bytes:
             if not any(task.merge.needs_records() for task in self._running.values()):
                 return False
             full = {
                 partition for partition, task in self._owners.items() if task.merge.buffered_in(partition)
             }
+        full |= self._draining.sources
         if full != self._paused:
             self._paused = full
             self._reader.pause(full)
         return True
+
+    def _buffered_bytes(self) -> int:
+        return sum(task.merge.buffered_bytes for task in self._running.values())
 
     def _release(self) -> None:
         self._running = {}

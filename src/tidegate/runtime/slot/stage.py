@@ -7,6 +7,10 @@ the batch it continues, past its end there is nothing to do, and anywhere else t
 rows; 5 append time-only records for the tasks behind; 6 append the position; 7 commit.
 
 Only the position records what was done. There is no checkpoint that could be lost.
+
+In a replay a stage ends at the pinned ends of its topic, and a last order without records writes that it has
+finished. The tasks that wrote to the topic ran one after the other, so stream time is that of the record's
+own task: the strict tasks behind the stage sort by it.
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow.compute as pc
 
+from tidegate.clock import ManualClock
 from tidegate.errors import FencedError, SerdeError
 from tidegate.log import names
 from tidegate.log.faultpoints import reach
@@ -30,6 +36,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import Row, to_batch
 from tidegate.runtime.output.origin import OWNER, origin_columns, origin_header
 from tidegate.runtime.output.time_only import MARK
+from tidegate.runtime.replay import REPLAYED
 from tidegate.runtime.topics.control import read_control
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
@@ -37,6 +44,14 @@ from tidegate.types import TopicPartition
 RECORDS_PER_BATCH = 100_000
 ROWS_AT_ONCE = 10_000
 NO_TIME = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StageReplay:
+    """The round of a replay, and where the stage ends in each partition."""
+
+    round: int
+    ends: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,12 @@ class Stage:
     reads: str
     writes: str
     partitions: int
+    replay: StageReplay | None = None
+
+    def finished(self, position: Position) -> bool:
+        """Return whether nothing is left to do: the position records that the round has finished. A live
+        stage never finishes."""
+        return self.replay is not None and position.progress.get(REPLAYED) == str(self.replay.round)
 
 
 class StageOrder(msgspec.Struct, frozen=True):
@@ -65,7 +86,9 @@ class StageOrder(msgspec.Struct, frozen=True):
     writes: str
     now: int
     spans: dict[int, tuple[int, int]]
-    """The start and end offset of each partition that has records."""
+    """The start and end offset of each partition that has records. None in the last order of a round."""
+    round: int = 0
+    """The round of a replay; 0: live."""
 
     @property
     def start(self) -> dict[int, int]:
@@ -93,10 +116,10 @@ class StageRow(NamedTuple):
 
 
 def next_spans(log: Log, stage: Stage, position: Position) -> dict[int, tuple[int, int]]:
-    """Return the offsets of the next batch: committed records after the position, up to a limit."""
+    """Return the offsets of the next batch: committed records after the position, up to a limit. In a replay
+    up to the pinned ends."""
     at = position.sources[stage.reads]
-    partitions = [TopicPartition(stage.reads, number) for number in at]
-    ends = {partition.partition: int(end) for partition, end in log.ends(partitions).items()}
+    ends = _committed_ends(log, stage) if stage.replay is None else stage.replay.ends
     share = max(1, RECORDS_PER_BATCH // len(at))
     return {
         number: (offset, min(ends[number], offset + share))
@@ -105,8 +128,17 @@ def next_spans(log: Log, stage: Stage, position: Position) -> dict[int, tuple[in
     }
 
 
-def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> Result:
-    """Write a batch, by the steps above. Raises FencedError if a newer driver runs the app."""
+def _committed_ends(log: Log, stage: Stage) -> dict[int, int]:
+    partitions = [TopicPartition(stage.reads, number) for number in range(stage.partitions)]
+    return {partition.partition: int(end) for partition, end in log.ends(partitions).items()}
+
+
+def write_stage(
+    log: Log, order: StageOrder, rows: Iterable[list[StageRow]], clock: ManualClock | None = None
+) -> Result:
+    """Write a batch, by the steps above. Raises FencedError if a newer driver runs the app. `clock` is the
+    time of rows that have none; in a replay it is set to the stream time of the batch, before the first row
+    is taken."""
     reach("stage.1")
     with closing(log.writer(order.writer)) as writer:
         reach("stage.2")
@@ -123,6 +155,8 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
             return Result.BEFORE if past else Result.VOID
         reach("stage.4")
         batch = _Batch(log, order, position)
+        if order.round and clock is not None:
+            clock.advance(batch.latest - clock.now())
         batch.append(writer, [row for part_rows in rows for row in part_rows])
         reach("stage.5")
         batch.send_time(writer)
@@ -136,10 +170,13 @@ def write_stage(log: Log, order: StageOrder, rows: Iterable[list[StageRow]]) -> 
 
 
 class _Origin(NamedTuple):
-    """The position of the record that a row comes from, and the stream time there."""
+    """The record that a row comes from: its stream time and, in a replay, which output of which task it was;
+    its position."""
 
-    position: str
     time: int
+    task: str
+    sequence: int
+    position: str
 
 
 class _Batch:
@@ -156,13 +193,18 @@ class _Batch:
         self._origins = {
             number: self._read(log, number, start, end) for number, (start, end) in order.spans.items()
         }
+        times = [origin.time for origins in self._origins.values() for origin in origins.values()]
+        self.latest = max(times, default=0)
+        """The stream time of the batch."""
+        earliest = min(times, default=NO_TIME) if order.round else self._known_before
+        self._unknown = _Origin(earliest, "", 0, "-")
 
     def append(self, writer: Writer, rows: Iterable[StageRow]) -> None:
         """Append rows in the order of stream time, which within a partition follows the offsets. Appending
         partition after partition would be faster, but the tasks behind would see stream time advance with the
-        first partition and treat the records of the others as late."""
+        first partition and treat the records of the others as late. Rows of one record stay as they are."""
         timed = [(self._origin(partition, offset), row) for row, partition, offset in rows]
-        timed.sort(key=lambda one: one[0].time)
+        timed.sort(key=lambda one: one[0][:3])
         found: dict[int, list[Row]] = {}
         for origin, row in timed:
             if row.key is None:
@@ -196,8 +238,12 @@ class _Batch:
             self._before,
             sources={order.reads: {**self._before.sources[order.reads], **order.end}},
             stream_times={order.reads: self._times},
-            progress={"sequence": str(self._sequence)},
+            progress={"sequence": str(self._sequence), **self._finished()},
         )
+
+    def _finished(self) -> dict[str, str]:
+        order = self._order
+        return {REPLAYED: str(order.round)} if order.round and not order.spans else {}
 
     def _numbered(self, position: str, time: int) -> tuple[str, bytes]:
         self._sequence += 1
@@ -205,20 +251,23 @@ class _Batch:
 
     def _origin(self, partition: int | None, offset: int | None) -> _Origin:
         """Return the origin of a row. For a row without the columns of its record only the time before the
-        batch is known."""
-        unknown = _Origin("-", self._known_before)
+        batch is known; in a replay the earliest one in it."""
         if partition is None or offset is None:
-            return unknown
-        return self._origins.get(partition, {}).get(offset, unknown)
+            return self._unknown
+        return self._origins.get(partition, {}).get(offset, self._unknown)
 
     def _read(self, log: Log, number: int, start: int, end: int) -> Mapping[int, _Origin]:
-        """Return the origin of each record, with the stream time after it."""
+        """Return the origin of each record, with the stream time after it: that of the partition, in a replay
+        that of the task that wrote it."""
         partition = TopicPartition(self._order.reads, number)
         found: dict[int, _Origin] = {}
         for batch in read_between(log, partition, start, end):
             origins = origin_columns(partition, batch)
-            times = pc.cumulative_max(origins.times, start=self._times.get(number, NO_TIME)).to_pylist()
-            each = zip(batch.column(0).to_pylist(), origins.positions.to_pylist(), times, strict=True)
-            found |= {offset: _Origin(position, time) for offset, position, time in each}
-            self._times[number] = times[-1]
+            reached = pc.cumulative_max(origins.times, start=self._times.get(number, NO_TIME)).to_pylist()
+            times: list[Any] = [reached, repeat(""), repeat(0)]
+            if self._order.round:
+                times = [column.to_pylist() for column in (origins.times, origins.tasks, origins.sequences)]
+            each = map(_Origin, *times, origins.positions.to_pylist())
+            found |= zip(batch.column(0).to_pylist(), each, strict=True)
+            self._times[number] = reached[-1]
         return found

@@ -60,6 +60,11 @@ class Merge:
         """How many records are buffered."""
         return sum(buffer.rows() for buffer in self._buffers.values())
 
+    @property
+    def buffered_bytes(self) -> int:
+        """About how many bytes the buffered batches have; what is being sorted does not count."""
+        return sum(buffer.bytes() for buffer in self._buffers.values())
+
     def feed(self, fetched: Fetched) -> None:
         """Buffer records that were fetched."""
         batch, buffer = fetched.batch, self._buffers[fetched.partition]
@@ -129,6 +134,12 @@ class Merge:
         """Return how many records of a partition are buffered."""
         return self._buffers[partition].rows()
 
+    def will_take(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Return whether buffered records of these partitions will be taken even if no more are fetched from
+        them. A strict task may wait for records of another one."""
+        waits = self._pinned is not None and self.needs_records()
+        return not waits and any(self.buffered_in(partition) for partition in partitions)
+
     def read_to(self, partition: TopicPartition) -> int:
         """Return the next offset to fetch from a partition."""
         return self._fetched[partition]
@@ -160,6 +171,10 @@ class _Buffer:
         in_batches: int = sum(batch.num_rows for batch in self._batches)
         return len(self._records) + in_batches
 
+    def bytes(self) -> int:
+        size: int = sum(batch.nbytes for batch in self._batches)
+        return size
+
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._batches.append(batch)
@@ -181,12 +196,15 @@ class _Buffer:
         return self._records.popleft()
 
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
-        if not self:
-            return None
-        first = self._batches.popleft()
-        if first.num_rows > limit:
-            self._batches.appendleft(first.slice(limit))
-        return first.slice(0, limit)
+        taken: list[pa.RecordBatch] = []
+        room = limit
+        while room and self:
+            first = self._batches.popleft()
+            if first.num_rows > room:
+                self._batches.appendleft(first.slice(room))
+            taken.append(first.slice(0, room))
+            room -= taken[-1].num_rows
+        return pa.concat_batches(taken) if len(taken) > 1 else next(iter(taken), None)
 
 
 class _SortedBuffer(_Buffer):

@@ -11,6 +11,7 @@ from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.context import Emit
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
+from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.runtime.task.timers import ScheduledTimer
 from tidegate.state.builder import StoreBuilder
@@ -21,13 +22,20 @@ class TaskOperatorHost:
     """Implements `OperatorHost` with the sender, the state and the timers of a task."""
 
     def __init__(
-        self, context: RunContext, task: TaskId, sender: Sender, state: StateManager, timers: TaskTimers
+        self,
+        context: RunContext,
+        task: TaskId,
+        sender: Sender,
+        state: StateManager,
+        timers: TaskTimers,
+        clock: TaskClock,
     ) -> None:
         self._context = context
         self._task = task
         self._sender = sender
         self._state = state
         self._timers = timers
+        self._clock = clock
 
     @property
     def partition(self) -> int:
@@ -50,13 +58,19 @@ class TaskOperatorHost:
         return self._sender.emit
 
     def now(self) -> int:
-        return self._context.now(self.stream_time)
+        return self._clock.now()
 
     def origin(self) -> str:
         return self._sender.origin_position()
 
     def partitions_of_model(self, name: str) -> int:
         return self._context.manifest.models[name].partitions
+
+    def was_accepted(self, model: str, id: str, request: str) -> bool | None:
+        decided, record = self._context.decided, self._sender.current()
+        if decided is None:
+            return None
+        return decided.accepted(model, record.partition.partition, record.offset, id, request)
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
         return self._state.store(builder)

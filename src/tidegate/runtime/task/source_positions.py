@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from tidegate.errors import StateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.topic import TopicInfo
+from tidegate.runtime.replay import Replay
 from tidegate.runtime.task.merge import Merge
 from tidegate.types import TopicPartition
 
@@ -64,11 +65,17 @@ class SourcePositions:
             if all(reached[partition] >= self._pinned[partition] for partition in reached):
                 self.next.update(reached)
 
-    def to_sort(self, internal: Iterable[str], topics: Mapping[str, TopicInfo]) -> dict[TopicPartition, int]:
-        """Return the internal partitions of a strict task, with their start offsets."""
+    def to_sort(
+        self, internal: Iterable[str], topics: Mapping[str, TopicInfo], replay: Replay | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the internal partitions of a strict task, with the offsets to sort from: the start, or the
+        pin of an earlier round."""
         if self._pinned is None:
             return {}
-        return {tp: topics[tp.topic].starts[tp.partition] for tp in self._of(internal)}
+        starts = {tp: topics[tp.topic].starts[tp.partition] for tp in self._of(internal)}
+        return (
+            starts if replay is None else {tp: max(at, replay.sorts_from(*tp)) for tp, at in starts.items()}
+        )
 
     def purged(self, internal: Iterable[str]) -> list[TopicPartition]:
         """Return the internal partitions that are kept for this task alone. A strict task may have to sort

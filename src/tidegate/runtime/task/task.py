@@ -9,7 +9,7 @@ continues from the committed position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
 from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.batches.whole_batches import WholeBatches
-from tidegate.runtime.modes import on_stream_time, skips_failures, takes_records, writes_dead_letters
+from tidegate.runtime.modes import takes_records, writes_dead_letters
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.output.on_error import (
     RecordPosition,
@@ -33,7 +33,7 @@ from tidegate.runtime.output.on_error import (
 )
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
-from tidegate.runtime.output.time_only import any_time_only, is_time_only
+from tidegate.runtime.output.time_only import apart, is_time_only
 from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.tally import Tally
 from tidegate.runtime.task.batch_chain import batch_chain
@@ -45,10 +45,12 @@ from tidegate.runtime.task.progress import TaskProgress
 from tidegate.runtime.task.record_scope import TaskRecordScope
 from tidegate.runtime.task.source import TaskSource
 from tidegate.runtime.task.source_positions import SourcePositions
+from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.state.key_timers import DUE_AT_ONCE
 from tidegate.state.manager import StateManager
 from tidegate.topology.graph import Subtopology, feeds_gates_only
+from tidegate.topology.node import COMMANDS, NodeKind
 from tidegate.types import TopicPartition
 
 __all__ = ["RunContext", "StreamTask"]
@@ -76,20 +78,19 @@ class StreamTask:
         self.id = task
         self.partition = task.partition
         self.state = state
-        self.skipped = self.batches_taken_apart = 0
-        self.records = 0
+        self.skipped = self.batches_taken_apart = self.records = 0
         """Records of the app's source topics since the task was opened; not those of gates or internal
         topics."""
         self._context = context
         self._subtopology = subtopology
-        self._pinned = pinned
+        self._pinned, self.strict = pinned, pinned is not None
         self._ends = ends
         self._refused: Mapping[RecordPosition, LogError] = {} if refused is None else refused
-        self._skips = skips_failures(context.mode)
         self._store_time = state.store_time
         self._sender = sender = Sender(context, task, state.store_time)
         self._timers = TaskTimers(task)
-        self._host = TaskOperatorHost(context, task, sender, state, self._timers)
+        self.clock = TaskClock(context, state.store_time)
+        self._host = TaskOperatorHost(context, task, sender, state, self._timers, self.clock)
         self._gate_host = TaskGateHost(context, task, sender, state)
         self.gates = TaskGates(context.topology, context.manifest.gates, self._gate_host)
         self._progress = TaskProgress()
@@ -103,35 +104,32 @@ class StreamTask:
 
     # --- lifecycle ------------------------------------------------------------------------------------
 
-    def partitions(self) -> list[TopicPartition]:
-        """Return the source partitions that this task reads."""
-        return self._context.inputs(self._subtopology, self.id.partition)
-
-    def commands(self) -> list[TopicPartition]:
-        """Return those of them whose records are commands."""
-        return self._context.commands(self._subtopology, self.id.partition)
+    def partitions(self, kinds: Collection[NodeKind] | None = None) -> list[TopicPartition]:
+        """Return the source partitions that this task reads, by default through nodes of all kinds."""
+        return self._context.inputs(self._subtopology, self.id.partition, kinds)
 
     def start(self, position: Position) -> None:
         """Start running; everything has been restored to this position."""
-        internal = self._context.manifest.internal.values()
-        at = SourcePositions(self.id, self.partitions(), position, self._pinned)
-        self._source_positions = at
+        context = self._context
+        self.clock.start(position)
+        at = self._source_positions = SourcePositions(self.id, self.partitions(), position, self._pinned)
         self._progress.start(at)
         self._store_time.stream_time = at.stream_time
-        to_sort = at.to_sort(internal, self._context.topics)
-        self._merge = Merge(at.next, self._pinned, to_sort, self.commands())
-        self._merge.await_commands(self._ends(self.commands()))
+        to_sort = at.to_sort(context.manifest.purged(), context.topics, context.replay)
+        commands = self.partitions(COMMANDS)
+        self._merge = Merge(at.next, self._pinned, to_sort, commands)
+        self._merge.await_commands(self._ends(commands))
         self._follower = CommandFollower(self.gates, self._gate_host, self._scope, self._merge, self._ends)
-        takes = takes_records(self._context.mode)
-        self._sender.set_now(self._context.clock.now())
+        takes = takes_records(context.mode)
+        self._sender.set_now(context.clock.now())
         self._sender.start(position, self._subtopology if takes else None)
         if takes:
             self._build()
 
     def _build(self) -> None:
         """Compile the steps and call their `init`."""
-        topology, sender = self._context.topology, self._sender
-        chain, nodes = TaskChain(topology, self._subtopology, self._host, self.gates), topology.nodes
+        topology, nodes = self._context.topology, self._context.topology.nodes
+        chain = TaskChain(topology, self._subtopology, self._host, self.gates)
         inner = any(nodes[node].on_error for node in self._subtopology.nodes)
         for node, handler in chain.inputs.items():
             read = nodes[node]
@@ -143,7 +141,7 @@ class StreamTask:
             [source] = self._sources.values()
             whole = batch_chain(topology, self._subtopology)
             if whole is not None:
-                self._whole = WholeBatches(source, whole, sender, self.state.store)
+                self._whole = WholeBatches(source, whole, self._sender, self.state.store)
             if source.raw and len(self.gates.all) == 1:
                 self._whole = self._gate_host.batches(self.gates.all[0])
         try:
@@ -186,7 +184,7 @@ class StreamTask:
         return dict(self.source_positions.next_offsets(self.merge))
 
     def purged(self) -> list[TopicPartition]:
-        """Return the internal partitions that only this task reads: they are purged up to its position."""
+        """Return the internal partitions that only this task reads, which are purged up to its position."""
         return self.source_positions.purged(self._context.manifest.purged())
 
     def feed(self, fetched: Fetched) -> None:
@@ -244,18 +242,19 @@ class StreamTask:
     @property
     def last(self) -> RecordPosition | None:
         """The position of the record that was taken last."""
-        record = self._sender.last
-        return None if record is None else (record.partition, record.offset)
+        return None if (record := self._sender.last) is None else (record.partition, record.offset)
 
     def fire(self, limit: int = DUE_AT_ONCE) -> int:
         """Call the timers that are due, of those of keys at most `limit`; `run` calls the rest."""
-        wall = self.stream_time if on_stream_time(self._context.mode) else self._context.clock.now()
         self._sender.between_records()
-        fired, called = self._timers.fire(self.stream_time, wall, limit)
+        fired, called = self.clock.fire(self._timers, limit, self._at_pins)
         self._progress.moved |= called
-        if self.gates and self._follow_commands():
+        if self.gates and self._follow_commands() and not self.clock.draining:
             self._progress.moved |= self.gates.work()
         return fired
+
+    def _at_pins(self) -> bool:
+        return self.strict and self.merge.done()
 
     def _follow_commands(self) -> bool:
         """Apply pending commands. Returns whether records may be taken now."""
@@ -263,14 +262,13 @@ class StreamTask:
         return not self.merge.commands_behind()
 
     def _process(self, raw: RawRecord) -> None:
-        source = self._sources[raw.partition.topic]
-        sender, scope = self._sender, self._scope
+        source, sender, scope = self._sources[raw.partition.topic], self._sender, self._scope
         sender.begin(raw, self._refused.get((raw.partition, raw.offset)) if self._refused else None)
         if source.internal and is_time_only(raw.headers):
             self._pass_time(raw, raw.timestamp, internal=True)
             self._progress.passed(raw)
             return
-        undoable = self._skips or source.policy != "stop" or source.inner_policies
+        undoable = source.policy != "stop" or source.inner_policies
         if undoable:
             scope.begin()
         try:
@@ -283,7 +281,7 @@ class StreamTask:
             if not caused_by_record(error):
                 raise
             failure = error_at_record(error, raw, self.id.generation, internal=source.internal)
-            policy = "skip" if self._skips else policy_of(error, source.policy)
+            policy = policy_of(error, source.policy)
             if policy == "stop" or not undoable:
                 raise failure from error
             scope.roll_back()
@@ -297,18 +295,20 @@ class StreamTask:
         self._progress.passed(raw)
 
     def _process_batch(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
-        """Process a batch as a whole; record by record if it is small, a record fails, or one is
-        time-only."""
+        """Process a batch as a whole; record by record if it is small or a record fails."""
+        internal = self._sources[self.merge.only.topic].internal
+        for part, time_only in apart(batch) if internal else [(batch, False)]:
+            if time_only or part.num_rows < self._context.small_batch:
+                self._one_by_one(self.merge.only, part)
+            else:
+                self._process_part(whole, part)
+
+    def _process_part(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
         partition = self.merge.only
-        small = batch.num_rows < self._context.small_batch
-        if small or (self._sources[partition.topic].internal and any_time_only(batch.column(4))):
-            self._one_by_one(partition, batch)
-            return
         self._scope.begin()
         try:
-            stream_time, timestamp = whole.run(
-                partition, batch, self._progress.times[partition], self._sender.now
-            )
+            at = self._progress.times[partition]
+            stream_time, timestamp = whole.run(partition, batch, at, self._sender.now)
         except Exception:  # noqa: BLE001 - record by record, the one that fails meets its policy
             self._scope.roll_back()
             self.batches_taken_apart += 1
@@ -316,8 +316,7 @@ class StreamTask:
             return
         self._scope.keep()
         self._store_time.timestamp, self._store_time.stream_time = timestamp, stream_time
-        last = batch.column(0)[-1].as_py()
-        self._progress.passed_batch(partition, last, batch.num_rows, stream_time)
+        self._progress.passed_batch(partition, batch.column(0)[-1].as_py(), batch.num_rows, stream_time)
         self.records += 0 if self._sources[partition.topic].internal else batch.num_rows
 
     def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
@@ -365,16 +364,21 @@ class StreamTask:
     # --- what a commit needs (Committable) ------------------------------------------------------------
 
     def send_time(self) -> None:
-        """Add time-only records for partitions behind that have not received the stream time. A strict task
-        adds them once, at its end: its output must not depend on when it commits."""
+        """Add time-only records for partitions behind that have not received the stream time; while the app
+        drains, without delay. A strict task adds them once, at its end: its output must not depend on when it
+        commits."""
         self.gates.before_commit()
-        strict = self._pinned is not None
-        if strict and (self._timers.more_due or not self.merge.done()):
-            return
-        self._progress.moved |= self._sender.send_time(self._context.clock.now(), at_once=strict)
+        if not self.strict or self.finished():
+            at_once = self.strict or self.clock.draining
+            self._progress.moved |= self._sender.send_time(self._context.clock.now(), at_once=at_once)
 
     def moved(self) -> bool:
-        return self._progress.moved or (self.source_positions.short_of_pins() and self.merge.done())
+        behind = self.source_positions.short_of_pins() or self.clock.unrecorded()
+        return self._progress.moved or (behind and self.finished())
+
+    def finished(self) -> bool:
+        """Return whether a strict task has taken all its records, and called all timers that were due."""
+        return self.clock.ended and not self._timers.more_due and self._at_pins()
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
         return self._sender.outputs.batches()
@@ -384,10 +388,12 @@ class StreamTask:
         return self._sender.outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        return self.source_positions.position(changelogs, self._sender.progress(), self.merge)
+        recorded = self.clock.progress(self.skipped, finished=self.finished())
+        return self.source_positions.position(changelogs, self._sender.progress() | recorded, self.merge)
 
     def committed(self, position: Position) -> None:
         self.source_positions.committed(position)
+        self.clock.committed(position)
         self._sender.outputs.clear()
         self.gates.committed()
         self._progress.committed()

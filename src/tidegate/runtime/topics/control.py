@@ -5,7 +5,10 @@ the newest record of a key counts.
     attempt/<role>/<slot>   the newest attempt of a slot's job: an older one stops
     plan/<role>             which slot runs which stream tasks, under which writer
     stop/<role>             finish, commit, close: for all slots of an epoch
+    drain/<role>            take no more records from sources until a time: for all slots of an epoch
+    active                  which generation of the app runs
     manifest/<generation>   the app as it was when the generation began
+    code/<generation>       the user's code then; see `topology/code`
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from tidegate.types import Offset, TopicPartition
 
 ROLE = "active"
 """The role of the driver and the slots that run an app."""
+ACTIVE = "active"
 CONFIG = {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(2**63 - 1)}
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -35,6 +39,12 @@ class EpochEntry(msgspec.Struct, frozen=True):
     """The newest start of a driver, or its newest plan."""
 
     epoch: int
+
+
+class Active(msgspec.Struct, frozen=True):
+    """The generation that runs."""
+
+    generation: int
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -94,13 +104,26 @@ class Stop(msgspec.Struct, frozen=True):
     """The error that ended the driver, if any."""
 
 
+class Drain(msgspec.Struct, frozen=True):
+    """Requests the slots of an epoch, and of all before it, to take no more records from sources, and to
+    continue with internal topics."""
+
+    epoch: int
+    until: int
+    """The wall time in ms from which on they read their sources again, if no stop was requested."""
+    timers_until: int
+    """Wall-clock timers that are due after this time in ms wait as well."""
+    by: str = ""
+    """Who requested it."""
+
+
 def control_topic(app: str) -> TopicSpec:
     """Return the spec of the control topic."""
     return TopicSpec(names.control(app), 1, CONFIG)
 
 
 _decoders: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (EpochEntry, Attempt, Plan, Stop)
+    kind: msgspec.json.Decoder(kind) for kind in (Active, EpochEntry, Attempt, Plan, Stop, Drain)
 }
 
 
@@ -132,6 +155,18 @@ class Control:
             else:
                 self.entries[name], self.times[name] = value, at
 
+    def active(self) -> int:
+        """Return the generation that runs; 0 before the first. An earlier version of tidegate wrote only the
+        manifest of the first one."""
+        found = self._get(ACTIVE, Active)
+        return found.generation if found else int(manifest_key(1) in self.entries)
+
+    def generations(self) -> list[int]:
+        """Return the numbers of all generations, also of those that never ran, in ascending order."""
+        prefix = manifest_key("")
+        numbers = (key.removeprefix(prefix) for key in self.entries if key.startswith(prefix))
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
     def epoch(self, role: str) -> int:
         """Return the highest epoch of a role in any entry; 0 before the first."""
         found = self._get(f"epoch/{role}", EpochEntry)
@@ -152,6 +187,10 @@ class Control:
         """Return the epoch up to which slots must stop."""
         return self.stop(role).epoch
 
+    def drain(self, role: str) -> Drain:
+        """Return the newest drain; one of epoch 0 before the first."""
+        return self._get(f"drain/{role}", Drain) or Drain(0, 0, 0)
+
     def _get(self, key: str, kind: type[S]) -> S | None:
         raw = self.entries.get(key)
         if raw is None:
@@ -161,6 +200,14 @@ class Control:
         except msgspec.DecodeError as error:
             raise bad_control(f"an invalid {key}: {error}") from error
         return found
+
+
+def manifest_key(generation: int | str) -> str:
+    return f"manifest/{generation}"
+
+
+def code_key(generation: int) -> str:
+    return f"code/{generation}"
 
 
 def bad_control(what: str) -> LogError:
@@ -196,7 +243,12 @@ def read_control(log: Log, app: str) -> Control:
     return follower.current
 
 
-def write_control(writer: Writer, app: str, entries: Mapping[str, msgspec.Struct], now: int) -> None:
-    """Append entries to the writer's transaction."""
-    rows = [Row(key.encode(), msgspec.json.encode(value), now) for key, value in entries.items()]
+def write_control(
+    writer: Writer, app: str, entries: Mapping[str, msgspec.Struct | bytes | None], now: int
+) -> None:
+    """Append entries to the writer's transaction; None deletes one."""
+    rows = [
+        Row(key.encode(), msgspec.json.encode(value) if isinstance(value, msgspec.Struct) else value, now)
+        for key, value in entries.items()
+    ]
     writer.append(TopicPartition(names.control(app), 0), to_batch(rows))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tidegate import errors
 from tidegate.errors import TidegateError, first_line
 from tidegate.runtime.topics.status import Failure
@@ -52,6 +54,14 @@ def failure_of(error: Exception, epoch: int, slot: int, attempt: int) -> Failure
     )
 
 
+def refusal_of(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
+    """Return an error that was raised before the job began as data. Only errors of tidegate that a retry
+    cannot change count as a refusal; an error of the log may be over soon."""
+    failure = failure_of(error, epoch, slot, attempt)
+    lasting = isinstance(error, TidegateError) and not isinstance(error, errors.LogError)
+    return msgspec.structs.replace(failure, refused=lasting and not failure.retryable)
+
+
 def failure_seen_by_driver(error: Exception, epoch: int, slot: int, attempt: int) -> Failure:
     """Return how a job ended as its driver saw it: it was killed, or never began, and did not report why."""
     if isinstance(error, TidegateError):
@@ -64,7 +74,7 @@ def error_of(failure: Failure, count: int) -> TidegateError:
     """Return the error of the first of `count` failures: of the same class, with its code, position and
     generation. TidegateError itself if the class is unknown."""
     kind = KINDS.get(failure.kind, TidegateError)
-    message = f"{failure.message} ({count} failures of slots)"
+    message = f"{failure.message} ({count} {'failure' if count == 1 else 'failures'} of slots)"
     fields: dict[str, Any] = {}
     if kind in (errors.SerdeError, errors.UserCodeError):
         fields["position"] = failure.position

@@ -7,17 +7,30 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidegate.errors import LogError
+from tidegate.errors import LogError, UpgradeError
 from tidegate.log import names
 from tidegate.log.ensure import find_topic
-from tidegate.log.protocol import Log
+from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import fold, read_to_end
-from tidegate.runtime.topics.control import bad_control, read_control
-from tidegate.topology.manifest import Manifest
+from tidegate.runtime.topics.control import (
+    ACTIVE,
+    Active,
+    Control,
+    bad_control,
+    code_key,
+    manifest_key,
+    read_control,
+    write_control,
+)
+from tidegate.topology.code import CodeEntry, packed, unpacked
+from tidegate.topology.manifest import FORMAT, Manifest
+from tidegate.topology.older import from_format_1
 from tidegate.types import Offset, TopicPartition
 
-MANIFEST = "manifest/1"
-KEY_PREFIXES = (b"attempt/", b"epoch/", b"manifest/", b"plan/", b"stage/", b"stop/")
+KEY_PREFIXES = (
+    *(b"active", b"attempt/", b"code/", b"consent", b"epoch/", b"manifest/", b"plan/", b"stage/", b"stop/"),
+    *(b"decision/", b"drain/", b"finished/", b"upgrade"),
+)
 """The prefixes of all keys of a control topic."""
 FOREIGN_TOPIC_SECONDS = 15.0
 _CONTROL = "-control"
@@ -42,7 +55,8 @@ class Manifests:
         """Yield the manifests, ordered by app id."""
         before, self._known = self._known, {}
         for topic in sorted(self._log.names()):
-            info = find_topic(self._log, topic) if topic.endswith(_CONTROL) else None
+            shown = topic.endswith(_CONTROL) and not names.of_preview(topic)
+            info = find_topic(self._log, topic) if shown else None
             if info is None or info.partitions != 1 or not info.compacts:
                 continue
             written = info.uid, self._end(topic)
@@ -72,43 +86,121 @@ class Manifests:
             if error.code != "no-such-topic":
                 logger.warning("topic %s is not the control topic of an app: %s", topic, error)
             return None
+        except UpgradeError as error:
+            logger.warning("the app of topic %s is skipped: %s", topic, error)
+            return None
         return manifest if manifest is not None and names.control(manifest.app) == topic else None
 
 
 def _read_foreign(log: Log, partition: TopicPartition, start: int) -> Manifest | None:
     """Return the manifest in a topic that may belong to another program and be large. The patience is longer
     than a broker keeps a transaction of tidegate open."""
-    raw: bytes | None = None
+    control = Control()
     for fetched in read_to_end(log, {partition: Offset(start)}, patience=FOREIGN_TOPIC_SECONDS):
-        keys, values = (fetched.batch.column(name).to_pylist() for name in ("key", "value"))
-        for key, value in zip(keys, values, strict=True):
+        for key in fetched.batch.column("key").to_pylist():
             if key is None or not key.startswith(KEY_PREFIXES):
                 raise bad_control(f"a record with the key {key!r:.50}")
-            raw = value if key == MANIFEST.encode() else raw
-    return _decoded(raw)
+        control.take_batch(fetched.batch)
+    return active_manifest(control)
 
 
-def find_manifest(log: Log, app: str) -> Manifest | None:
-    """Return the manifest of the app's newest generation, or None if the app never ran here."""
+def find_manifest(log: Log, app: str, generation: int | None = None) -> Manifest | None:
+    """Return the manifest of a generation, by default of the active one; None if the app never ran here, or
+    has no such generation."""
     if find_topic(log, names.control(app)) is None:
         return None
-    return _decoded(read_control(log, app).entries.get(MANIFEST))
+    control = read_control(log, app)
+    return active_manifest(control) if generation is None else manifest_of(control, generation)
 
 
 def visible_manifest(log: Log, app: str) -> Manifest | None:
-    """Return the manifest that is visible now, without waiting for open transactions: one may belong to a
-    driver that died during a takeover, and only the next takeover ends it."""
+    """Return the active manifest that is visible now: see `visible_control`."""
+    return active_manifest(visible_control(log, app))
+
+
+def visible_control(log: Log, app: str) -> Control:
+    """Return the entries that are visible now, without waiting for open transactions: one may belong to a
+    driver that died during a takeover, and only the next takeover ends it. There are none if the app never
+    ran here."""
     if find_topic(log, names.control(app)) is None:
-        return None
-    raw, _ = fold(log, TopicPartition(names.control(app), 0)).get(MANIFEST.encode(), (None, 0))
-    return _decoded(raw)
+        return Control()
+    rows = fold(log, TopicPartition(names.control(app), 0))
+    found = Control({key.decode(errors="replace"): value for key, (value, _) in rows.items()})
+    found.times = {key.decode(errors="replace"): at for key, (_, at) in rows.items()}
+    return found
 
 
+def active_manifest(control: Control) -> Manifest | None:
+    """Return the manifest of the active generation; None before the first."""
+    active = control.active()
+    found = manifest_of(control, active)
+    if active and found is None:
+        raise bad_control(f"no manifest of generation {active}, which is active")
+    return found
+
+
+def manifest_of(control: Control, generation: int) -> Manifest | None:
+    """Return the manifest of a generation. Raises UpgradeError `newer-manifest` for one that a later version
+    of tidegate wrote."""
+    raw = control.entries.get(manifest_key(generation))
+    try:
+        if raw is None:
+            return None
+        written = _format.decode(raw).format
+        if written == 1:
+            return from_format_1(raw)
+        if written == FORMAT:
+            return _manifest.decode(raw)
+    except (msgspec.DecodeError, LookupError, AttributeError, TypeError) as error:
+        raise bad_control(f"an invalid manifest: {error}") from error
+    raise UpgradeError(
+        "newer-manifest",
+        f"the manifest of generation {generation} has format {written}; this version of tidegate reads "
+        f"{FORMAT}",
+        "use the version of tidegate that wrote it, or a newer one",
+    )
+
+
+def former_manifests(log: Log, known: Manifest) -> list[Manifest]:
+    """Return the manifests of the generations before the active one, the newest first."""
+    if known.generation == 1:
+        return []
+    control = visible_control(log, known.app)
+    before = (manifest_of(control, one) for one in reversed(control.generations()) if one < known.generation)
+    return [manifest for manifest in before if manifest is not None]
+
+
+def code_of(control: Control, generation: int) -> CodeEntry:
+    """Return the code of a generation; empty if it was not written."""
+    raw = control.entries.get(code_key(generation))
+    try:
+        return CodeEntry() if raw is None else unpacked(raw)
+    except ValueError as error:
+        raise bad_control(f"an invalid record of code: {error}") from error
+
+
+def recorded_code(log: Log, manifest: Manifest) -> CodeEntry:
+    """Return the code that a generation was started with, as far as it is visible now."""
+    return code_of(visible_control(log, manifest.app), manifest.generation)
+
+
+class _Format(msgspec.Struct):
+    format: int = 1
+
+
+_format = msgspec.json.Decoder(_Format)
 _manifest = msgspec.json.Decoder(Manifest)
 
 
-def _decoded(raw: bytes | None) -> Manifest | None:
-    try:
-        return None if raw is None else _manifest.decode(raw)
-    except msgspec.DecodeError as error:
-        raise bad_control(f"an invalid manifest: {error}") from error
+def append_manifest(writer: Writer, manifest: Manifest, now: int, code: CodeEntry | None = None) -> None:
+    """Append the manifest and the code of its generation to the writer's transaction. The code stays as it is
+    without one."""
+    entries: dict[str, msgspec.Struct | bytes | None] = {manifest_key(manifest.generation): manifest}
+    if code is not None:
+        entries[code_key(manifest.generation)] = packed(code)
+    write_control(writer, manifest.app, entries, now)
+
+
+def append_active(writer: Writer, manifest: Manifest, now: int) -> None:
+    """Append to the writer's transaction that the generation runs from now on."""
+    write_control(writer, manifest.app, {ACTIVE: Active(manifest.generation)}, now)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.log.location import LogLocation
+from tidegate.runtime.replay import Replay
 
 
 class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,7 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
     state_budget_bytes: int | None = None
     """How many bytes the app's state may take on a host."""
+    generation: int = 1
     epoch: int
     slot: int
     attempt: int
@@ -36,6 +38,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     on_error: str = "stop"
     pinned: dict[str, dict[int, int]] | None = None
     """Ends of the source topics to stop at, or None to run until stopped."""
+    replay: Replay | None = None
+    """The bounds of a replay; None to run live."""
     tasks: list[str] = []
     """The tasks of the slot as far as they are planned; for display only."""
     paths: list[str] = []

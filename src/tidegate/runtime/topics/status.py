@@ -1,5 +1,6 @@
-"""The status topic of an app: landings, numbers, warnings and failures of its slots. It has one partition,
-one hour of retention and no transactions: no decision that must survive a crash depends on it."""
+"""The status topic of an app: landings, numbers, warnings and failures of its slots, and the progress of a
+recalculation. It has one partition, one hour of retention and no transactions: no decision that must survive
+a crash depends on it."""
 
 from __future__ import annotations
 
@@ -68,6 +69,9 @@ class Numbers(msgspec.Struct, frozen=True, tag="numbers"):
     """Records that aggregates and joins ignored because they have no value, since the job began."""
     dead_letters: int = 0
     """Records that went to the dead-letter topic, since the tasks were opened."""
+    rests_until: int = 0
+    """While the app drains: the time `until` of the drain, once the slot has processed everything that it had
+    fetched from sources; else 0."""
 
 
 class _Trouble(msgspec.Struct, frozen=True):
@@ -92,6 +96,9 @@ class Failure(_Trouble, frozen=True, tag="failure"):
     """The topic for which the log refused records."""
     by_driver: bool = False
     """Reported by the driver, which only saw the job end: the slot may have reported details before."""
+    refused: bool = False
+    """The executor refused the order before the job began, and would refuse it again: it has other code than
+    the driver, or cannot import the app."""
 
 
 class Warned(_Trouble, frozen=True, tag="warned"):
@@ -110,7 +117,26 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """Since the tasks were opened, as in `Numbers`."""
 
 
-Status = Landing | Numbers | Failure | Warned | Ended
+class Recalculating(msgspec.Struct, frozen=True, tag="recalculating"):
+    """How far the recalculation of an upgrade is, published by the driver once a second; see
+    `upgrade/progress`."""
+
+    epoch: int
+    slot: int
+    """That of the driver."""
+    at: int
+    round: int
+    done: int
+    to_do: int
+    """Records in all, as far as they can be counted."""
+    complete: bool
+    """Whether all can be counted."""
+    per_second: float
+    seconds_left: float | None
+    """For what can be counted; None as long as there is no rate."""
+
+
+Status = Landing | Numbers | Failure | Warned | Ended | Recalculating
 _status: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from tidegate.errors import LogError
+from tidegate.server.app_events import AppEvent
 from tidegate.server.app_follower import AppState
 from tidegate.server.guard import needs
 from tidegate.server.json_response import JsonResponse
 from tidegate.server.metrics import MEDIA_TYPE, Family, as_text, families, slots_of
-from tidegate.server.parameters import App, AppName, Server
+from tidegate.server.parameters import App, AppName, Limit, Server
 from tidegate.server.tokens import Scope
+from tidegate.server.topology_graph import topology_graph
 
 router = APIRouter(tags=["apps"])
 
@@ -39,6 +43,14 @@ def show_app(server: Server, app: AppName) -> JsonResponse:
     return JsonResponse(server.reports.of(manifest))
 
 
+@router.get("/apps/{app}/topology")
+@needs(Scope.READ)
+def show_graph(server: Server, app: AppName) -> JsonResponse:
+    """The topology of one app as a graph: nodes with source lines, edges, topics, stores, gates, tasks."""
+    [manifest] = server.apps.of(app)
+    return JsonResponse(topology_graph(manifest))
+
+
 @router.get("/tasks")
 @needs(Scope.READ)
 def show_tasks(server: Server, app: App = None) -> JsonResponse:
@@ -46,6 +58,26 @@ def show_tasks(server: Server, app: App = None) -> JsonResponse:
     return JsonResponse(
         {"apps": [_tasks(server.followers.state(manifest)) for manifest in server.apps.of(app)]}
     )
+
+
+@router.get("/events")
+@needs(Scope.READ)
+def show_events(
+    server: Server,
+    app: App = None,
+    kind: Annotated[str | None, Query(description="Only events of this kind, such as `failure`.")] = None,
+    limit: Limit = 100,
+) -> JsonResponse:
+    """What happened lately: failures, warnings, moves of tasks, rebuilt stores. The newest are last."""
+    events: list[AppEvent] = []
+    unreadable: dict[str, str] = {}
+    for manifest in server.apps.of(app):
+        try:
+            events += server.followers.state(manifest, with_lag=False).events
+        except LogError as error:
+            unreadable[manifest.app] = error.code
+    found = sorted((one for one in events if kind in (None, one.kind)), key=lambda one: one.at)
+    return JsonResponse({"events": found[-limit:], "unreadable": unreadable})
 
 
 @router.get("/metrics")

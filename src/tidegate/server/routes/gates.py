@@ -7,7 +7,7 @@ from collections import deque
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from tidegate.errors import LogError
 from tidegate.gate.formats import Buffered, Held
@@ -15,6 +15,7 @@ from tidegate.gate.key_kinds import value_kind
 from tidegate.gate.query import GateQuery, KeyState
 from tidegate.server.guard import needs
 from tidegate.server.json_response import JsonResponse
+from tidegate.server.key_view import key_as_json
 from tidegate.server.parameters import (
     After,
     App,
@@ -26,7 +27,7 @@ from tidegate.server.parameters import (
     Server,
     ValueType,
     from_cursor,
-    quoted,
+    queried_key,
     shown,
     shown_as_declared,
     shown_headers,
@@ -70,24 +71,33 @@ def show_gate(server: Server, gate: GateName, at_least: AtLeast, app: App = None
 @router.get("/gates/{gate}/keys")
 @needs(Scope.READ)
 def list_keys(
+    request: Request,
     server: Server,
     gate: GateName,
     at_least: AtLeast,
     app: App = None,
     status: Annotated[Literal["paused", "active", "held"] | None, Query(description="Only these.")] = None,
+    prefix: Annotated[str | None, Query(description="Only keys that begin with these bytes.")] = None,
+    order: Annotated[
+        Literal["key", "oldest"], Query(description="`oldest`: what waits longest, without further pages.")
+    ] = "key",
     limit: Limit = 100,
     after: After = None,
     key_type: KeyType = None,
 ) -> JsonResponse:
-    """Keys that were ever paused or have held events, in the order of their bytes."""
-    last_key = from_cursor(after)
+    """Keys that were ever paused or have held events, in the order of their bytes or of their waiting."""
+    last_key, begins = from_cursor(after), queried_key(request, "prefix", prefix, None) or b""
     with server.gate(server.apps.gate(gate, app), gate, at_least) as (found, snapshots):
-        fitting = (one for one in found.states(last_key) if _fits(one, status))
-        states = list(islice(fitting, limit + 1))
+        if order == "oldest":
+            fitting = (one for one in found.waiting_longest(begins) if _fits(one, status))
+            states = list(islice(fitting, limit))
+        else:
+            fitting = (one for one in found.states(last_key, begins) if _fits(one, status))
+            states = list(islice(fitting, limit + 1))
         position = to_text(snapshots.position())
     page = states[:limit]
     cursor = to_cursor(page[-1].key) if len(states) > limit else None
-    keys = [_key(gate, one, key_type) for one in page]
+    keys = [key_as_json(gate, one, key_type) for one in page]
     return JsonResponse({"gate": gate, "keys": keys, "next": cursor, "position": position})
 
 
@@ -99,7 +109,7 @@ def show_key(
     """One key: its status, its held events, and its audit records."""
     with server.gate(server.apps.gate(gate, app), gate, at_least, history=True) as (found, snapshots):
         history = list(deque(found.history(key), maxlen=HISTORY_SHOWN + 1))
-        shown_state = _key(gate, found.key(key), key_type)
+        shown_state = key_as_json(gate, found.key(key), key_type)
         position = to_text(snapshots.position(found.commander.partition_of(key)))
     more = len(history) > HISTORY_SHOWN
     shown_history = history[-HISTORY_SHOWN:]
@@ -183,19 +193,6 @@ def _summary(gate: GateQuery) -> dict[str, Any]:
         "gate_wide": totals.gate_wide,
         "partitions": gate.entry.partitions,
         "topics": {what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
-    }
-
-
-def _key(gate: str, one: KeyState, kind: ValueKind | None) -> dict[str, Any]:
-    waiting = one.buffered
-    return {
-        "key": shown_key(one.key, kind),
-        "path": f"/gates/{gate}/keys/{quoted(one.key)}",
-        "held": one.held,
-        "status": None if one.status is None else one.status.shown(),
-        "waiting": 0 if waiting is None else waiting.count,
-        "bytes": 0 if waiting is None else waiting.bytes,
-        "oldest": None if waiting is None else waiting.since,
     }
 
 

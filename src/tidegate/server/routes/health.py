@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import APIRouter, Request
 
-from tidegate.errors import TidegateError
+from tidegate.errors import LogError, TidegateError
+from tidegate.server.app_report import waits_for
 from tidegate.server.guard import CALLER, Caller, needs, public
 from tidegate.server.json_response import JsonResponse
 from tidegate.server.model_openapi import with_models
 from tidegate.server.parameters import Server
+from tidegate.server.serving import Serving
 from tidegate.server.tickets import SECONDS
 from tidegate.server.tokens import Scope
 
@@ -25,7 +29,8 @@ async def live() -> JsonResponse:
 @router.get("/health/ready")
 @public
 def ready(server: Server) -> JsonResponse:
-    """Whether the log responds and the replicas make progress. Reopens a log that needs it."""
+    """Whether the log responds, the replicas make progress, and no upgrade waits for consent. Reopens a log
+    that needs it."""
     try:
         server.log.check()
     except TidegateError as error:
@@ -34,7 +39,19 @@ def ready(server: Server) -> JsonResponse:
         return JsonResponse({"ready": False, "reason": "replicas"}, 503)
     if server.tokens is not None and not server.tokens.usable():
         return JsonResponse({"ready": False, "reason": "tokens"}, 503)
+    if waiting := _waiting(server):
+        return JsonResponse({"ready": False, "reason": "waiting-for-consent", "apps": waiting}, 503)
     return JsonResponse({"ready": True})
+
+
+def _waiting(server: Serving) -> list[str]:
+    """Return the apps whose upgrade waits for consent. One whose topics cannot be read is left out."""
+    found = []
+    for name, manifest in server.apps.all().items():
+        with suppress(LogError):
+            if waits_for(server.followers.state(manifest, with_lag=False)):
+                found.append(name)
+    return found
 
 
 @router.post("/tickets")

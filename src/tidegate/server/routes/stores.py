@@ -26,7 +26,7 @@ from tidegate.server.parameters import (
     StoreName,
     ValueType,
     from_cursor,
-    raw_query,
+    queried_key,
     shown,
     shown_key,
     to_cursor,
@@ -38,7 +38,6 @@ from tidegate.server.tokens import Scope
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.keys import Bound
 from tidegate.state.replica import ReplicaSnapshot
-from tidegate.text.parse import from_text
 from tidegate.text.render import ValueKind
 from tidegate.topology.manifest import StoreEntry
 from tidegate.types import Offset, TopicPartition
@@ -165,11 +164,8 @@ def _changelog(store: str, entry: StoreEntry) -> str:
 
 
 def _bound(request: Request, name: str, given: str | None, kind: ValueKind | None) -> Bound | None:
-    """A key in the query: any bytes, or a value of the requested type."""
-    if given is None:
-        return None
-    data = raw_query(request, name) or b""
-    return (data if kind is None else from_text(data, kind)), b""
+    key = queried_key(request, name, given, kind)
+    return None if key is None else (key, b"")
 
 
 _cursors = msgspec.msgpack.Decoder(_Cursor)

@@ -1,20 +1,15 @@
-"""Topics and their records, stored and live."""
+"""Topics, and their records as they come."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from contextlib import closing
-from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from tidegate.errors import LogError
-from tidegate.log.merged import LocatedRow, ReadRange, read_merged
+from tidegate.log.ensure import find_topic
+from tidegate.log.names import of_preview
 from tidegate.log.route import partitions_of
-from tidegate.server.errors import RequestError
 from tidegate.server.guard import CALLER, Caller, needs
 from tidegate.server.json_response import JsonResponse
 from tidegate.server.live import Live, LiveResponse
@@ -23,24 +18,23 @@ from tidegate.server.parameters import (
     GateName,
     InternalHeaders,
     KeyType,
-    Limit,
+    OnlyKey,
+    Preview,
     Server,
     TopicName,
     ValueType,
-    shown,
-    shown_headers,
-    shown_key,
-    within_bytes,
+    queried_key,
 )
-from tidegate.server.position import from_text, to_text
+from tidegate.server.record_feed import Selection
+from tidegate.server.record_view import RecordView
 from tidegate.server.serving import Serving
+from tidegate.server.stream_start import stream_start
 from tidegate.server.tokens import Scope
-from tidegate.text.render import ValueKind
-from tidegate.types import Offset, TopicPartition
+from tidegate.server.topic_roles import topic_roles
+from tidegate.types import TopicPartition
 
 router = APIRouter(tags=["topics"])
 MOST_TOPICS = 20
-MOST_READ = 20_000
 
 At = Annotated[
     str | None, Query(description="`next` of a response, or the id of an event, to continue from.")
@@ -51,9 +45,12 @@ From = Annotated[Literal["start", "end"], Query(alias="from", description="Where
 
 @router.get("/topics")
 @needs(Scope.READ)
-def list_topics(server: Server) -> JsonResponse:
-    """All topics."""
-    return JsonResponse({"topics": sorted(server.log.names())})
+def list_topics(
+    server: Server, details: Annotated[bool, Query(description="With roles, sizes and rates.")] = False
+) -> JsonResponse:
+    """All topics by name; with `details` what each is for, how many records it got, and its rate."""
+    names = sorted(topic for topic in server.log.names() if not of_preview(topic))
+    return JsonResponse({"topics": _details(server, names) if details else names})
 
 
 @router.get("/topics/{topic}")
@@ -69,52 +66,6 @@ def describe_topic(server: Server, topic: TopicName) -> JsonResponse:
     return JsonResponse({"topic": topic, "partitions": parts, "config": dict(info.config)})
 
 
-@router.get("/topics/{topic}/records")
-@needs(Scope.READ)
-def show_records(
-    server: Server,
-    topic: TopicName,
-    partition: Annotated[int | None, Query(ge=0, le=10_000, description="Only this one.")] = None,
-    at: At = None,
-    since: Annotated[int | None, Query(ge=0, description="From this time on, in milliseconds.")] = None,
-    limit: Limit = 100,
-    key_type: KeyType = None,
-    value_type: ValueType = None,
-    internal_headers: InternalHeaders = False,
-) -> JsonResponse:
-    """Committed records in the order of their timestamps; without a start, the newest ones."""
-    display = _Display(key_type, value_type, internal_headers)
-    info = server.log.describe(topic)
-    chosen = [one for one in partitions_of(info) if partition in (None, one.partition)]
-    if not chosen:
-        raise LogError(
-            "no-such-partition",
-            f"topic {topic!r} has the partitions 0 to {info.partitions - 1}, not {partition}",
-            "use one of them",
-        )
-    ends = server.log.ends(chosen)
-    begins = {one: info.starts[one.partition] for one in chosen}
-    if at is not None:
-        given = from_text(at)
-        if not given.keys() <= begins.keys():
-            raise RequestError(
-                "bad-position", "this position belongs to another request", "send `next` unchanged"
-            )
-        begins |= {one: max(begins[one], offset) for one, offset in given.items()}
-    elif since is not None:
-        begins = {one: int(server.log.offset_at(one, since)) for one in chosen}
-    else:
-        page = _last_records(server, limit, begins, ends)
-        records = [_record(one, display) for one in page]
-        return JsonResponse({"topic": topic, "records": records, "next": to_text(ends)})
-    spans = {one: ReadRange(begins[one], int(ends[one])) for one in chosen}
-    with closing(read_merged(server.log, spans)) as merged:
-        page = within_bytes(islice(merged, limit), _size)
-    positions = {**begins, **{one: row.offset + 1 for one, row in page}}
-    records = [_record(one, display) for one in page]
-    return JsonResponse({"topic": topic, "records": records, "next": to_text(positions)})
-
-
 @router.get("/live")
 @needs(Scope.READ, ticket=True)
 async def follow_topics(
@@ -124,13 +75,20 @@ async def follow_topics(
     begin: From = "end",
     at: At = None,
     last_event_id: LastEventId = None,
+    key: OnlyKey = None,
+    per_second: Annotated[
+        float | None, Query(gt=0, le=10_000, description="At most so many of each topic; others are counted.")
+    ] = None,
     key_type: KeyType = None,
     value_type: ValueType = None,
     internal_headers: InternalHeaders = False,
+    preview: Preview = None,
 ) -> LiveResponse:
     """New records of some topics as server-sent events. The id of an event is where to continue."""
-    display = _Display(key_type, value_type, internal_headers)
-    return await _stream(request, server, topic, begin, last_event_id or at, display)
+    formats = await run_in_threadpool(server.formats)
+    display = RecordView(key_type, value_type, internal_headers, preview, formats)
+    selection = Selection(queried_key(request, "key", key, key_type), per_second)
+    return await _stream(request, server, topic, begin, last_event_id or at, display, selection)
 
 
 @router.get("/gates/{gate}/live", tags=["gates"])
@@ -150,7 +108,8 @@ async def follow_gate(
     """The commands of a gate, its audit records and admitted events, as server-sent events."""
     entry = (await run_in_threadpool(server.apps.gate, gate, app)).gates[gate]
     topics = [entry.status, entry.admitted, entry.audit]
-    display = _Display(key_type, value_type, internal_headers)
+    formats = await run_in_threadpool(server.formats)
+    display = RecordView(key_type, value_type, internal_headers, None, formats)
     return await _stream(request, server, topics, begin, last_event_id or at, display)
 
 
@@ -160,75 +119,33 @@ async def _stream(
     topics: list[str],
     begin: str,
     at: str | None,
-    display: _Display,
+    display: RecordView,
+    selection: Selection | None = None,
 ) -> LiveResponse:
     caller: Caller = request.scope["state"][CALLER]
     client = caller.name or (request.client.host if request.client else "")
-    positions = await run_in_threadpool(_begins, server, topics, begin, at)
+    positions = await run_in_threadpool(stream_start, server.log, topics, begin, at)
 
     def allowed() -> bool:
         return server.tokens is None or server.tokens.of_hash(caller.token) is not None
 
-    def as_json(one: LocatedRow) -> dict[str, Any]:
-        return _record(one, display)
-
-    stream = Live(server.log, server.streams, positions, as_json, allowed)
+    stream = Live(server.log, server.streams, positions, display.record, allowed, selection)
     await stream.open(client)
     return LiveResponse(stream)
 
 
-def _last_records(
-    server: Serving, limit: int, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, Offset]
-) -> list[LocatedRow]:
-    """The newest records of all partitions: reads a bounded number back from each end."""
-    share = min(limit, max(-(-limit // len(starts)), MOST_READ // len(starts)))
-    spans = {
-        one: ReadRange(max(start, int(ends[one]) - share), int(ends[one])) for one, start in starts.items()
-    }
-    with closing(read_merged(server.log, spans)) as records:
-        newest = deque(records, maxlen=limit)
-    return within_bytes(reversed(newest), _size)[::-1]
-
-
-def _size(located: LocatedRow) -> int:
-    row = located[1]
-    return len(row.key or b"") + len(row.value or b"") + sum(len(value or b"") for _, value in row.headers)
-
-
-def _begins(server: Serving, topics: list[str], begin: str, at: str | None) -> dict[TopicPartition, Offset]:
-    """The positions where a stream begins. A partition that is missing in `at` was added later: it begins at
-    its start."""
-    infos = [server.log.describe(name) for name in dict.fromkeys(topics)]
-    starts = {
-        TopicPartition(info.name, n): Offset(start) for info in infos for n, start in enumerate(info.starts)
-    }
-    if at is not None:
-        given = from_text(at)
-        if not given or not given.keys() <= starts.keys():
-            raise RequestError(
-                "bad-position", "this position belongs to another stream", "leave it out to start from now"
-            )
-        return {**starts, **given}
-    return starts if begin == "start" else server.log.ends(starts)
-
-
-class _Display(NamedTuple):
-    """The requested types of keys and values, and whether `tidegate.*` headers are shown."""
-
-    key: ValueKind | None
-    value: ValueKind | None
-    internal_headers: bool
-
-
-def _record(located: LocatedRow, display: _Display) -> dict[str, Any]:
-    """A whole record, with its bytes decoded as requested."""
-    partition, row = located
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "offset": row.offset,
-        "timestamp": row.timestamp,
-        "key": None if row.key is None else shown_key(row.key, display.key),
-        "value": shown(row.value, display.value),
-        "headers": shown_headers(row.headers, internal=display.internal_headers),
-    }
+def _details(server: Serving, names: list[str]) -> list[dict[str, Any]]:
+    """What is known of topics. The rate is null while no dashboard is open: then nothing is sampled."""
+    roles = topic_roles(server.apps.of(None))
+    infos = [info for name in names if (info := find_topic(server.log, name)) is not None]
+    ends = server.log.ends([one for info in infos for one in partitions_of(info)])
+    return [
+        {
+            "topic": info.name,
+            "roles": roles.get(info.name, []),
+            "partitions": info.partitions,
+            "records": sum(int(ends[one]) for one in partitions_of(info)),
+            "rate": server.sampler.rate_of(info.name),
+        }
+        for info in infos
+    ]

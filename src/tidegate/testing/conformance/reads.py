@@ -168,12 +168,3 @@ class ReadConformance:
         assert fold(log, partition, 2) == {b"a": (b"1", now), b"b": (b"2", now + 1)}
         assert fold(log, partition, 3) == {b"b": (b"2", now + 1)}
         assert fold(log, partition) == {b"a": (b"3", now + 2), b"b": (b"2", now + 1)}
-
-    def test_staging_has_topics_of_its_own_life(self, bench: LogBench) -> None:
-        log = bench.open()
-        staging = log.staging()
-        topic = make(staging)
-        with closing(staging.writer(name())) as writer:
-            writer.append(TopicPartition(topic, 0), to_batch([row(b"k", b"staged")]))
-            writer.commit()
-        assert values(read_all(bench.open().staging(), TopicPartition(topic, 0))) == [b"staged"]

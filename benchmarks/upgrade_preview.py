@@ -1,0 +1,97 @@
+"""The part `preview` of `benchmarks.upgrade`: the rate of a preview beside that of the live app.
+
+One slot in this process first runs the app live over all records, with a commit every 100 ms; then a preview
+of another version recalculates the same records, and compares all rows. The app counts orders per customer,
+over whole batches; a second one groups them by another key first, through an internal topic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.apps.runtime_apps import ORDERS
+from benchmarks.report import Report, median
+from benchmarks.runtime_orders import KEYS, Place, fresh
+from tidegate import App, TableTopic
+from tidegate.clock import SystemClock
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.upgrade.previews import Preview, run_preview
+from tidegate.upgrade.runners import InProcess
+
+RECORDS, QUICK_RECORDS, TURNS = 1_000_000, 200_000, 3
+COUNTS = TableTopic("counts", int)
+
+
+def counting(version: int) -> App:
+    """Version 2 leaves out the orders of one customer in hundred."""
+    app = App("counting")
+    orders = app.stream(ORDERS).filter(lambda order: version == 1 or order.id * 7919 % 100 != 0)
+    orders.count("counted").to(COUNTS)
+    return app
+
+
+def grouping(version: int) -> App:
+    app = App("grouping")
+    kept = app.stream(ORDERS).filter(lambda order: version == 1 or order.id * 7919 % 100 != 0)
+    kept.group_by("by-customer", lambda order: f"c{order.id * 7919 % KEYS}").count("counted").to(COUNTS)
+    return app
+
+
+def measure(report: Report, quick: bool) -> None:
+    """Take turns: the speed of a rented core changes from one second to the next."""
+    records, turns = (QUICK_RECORDS, 1) if quick else (RECORDS, TURNS)
+    for name, build in (("count", counting), ("group_by and count", grouping)):
+        lives, previews, ratios, comparisons, rows = [], [], [], [], 0
+        for turn in range(turns):
+            report.progress(f"preview, {name}: {records:,} records, turn {turn + 1} of {turns}")
+            with fresh(records) as place:
+                live = live_seconds(place, build, records)
+                found, whole, compared = preview_seconds(place, build)
+            if found.records != records or not found.counts[COUNTS.name].differing:
+                raise RuntimeError(f"the preview is wrong: {found.counts}")
+            lives.append(records / live)
+            previews.append(records / (whole - compared))
+            ratios.append(live / (whole - compared))
+            comparisons.append(compared)
+            rows = found.counts[COUNTS.name].equal
+        report.measured(f"{name}: live, one slot", median(lives), "records/s")
+        report.measured(f"{name}: recalculation of a preview, one slot", median(previews), "records/s")
+        report.measured(f"{name}: recalculation, times the live rate", median(ratios), "x")
+        report.measured(f"{name}: comparison of {rows:,} equal rows and the rest", median(comparisons), "s")
+
+
+def live_seconds(place: Place, build: Callable[[int], App], records: int) -> float:
+    """How long the live app takes for all records."""
+    run = prepare(build(1).build(), place.log, SystemClock(), partitions=place.config.partitions)
+    interval = place.config.commit_interval_ms / 1000
+    began = time.monotonic()
+    slots = run.slots(Path(place.config.folder) / "state", 1)
+    due = time.monotonic() + interval
+    while slots[0].step(until=due) or not slots[0].drained() or slots[0].records < records:
+        if slots[0].records >= records and slots[0].drained():
+            slots[0].commit()  # what it adds to internal topics is read by the next step
+        if time.monotonic() >= due:
+            slots[0].commit()
+            due = time.monotonic() + interval
+    slots[0].close()
+    return time.monotonic() - began
+
+
+def preview_seconds(place: Place, build: Callable[[int], App]) -> tuple[Preview, float, float]:
+    """A preview; how long it took; and how much of that was the comparison, and cleaning up."""
+    steps: list[float] = []
+    runner = InProcess(Path(place.config.folder) / "state")
+    began = time.monotonic()
+    found = run_preview(
+        build(2).build(),
+        place.log,
+        SystemClock(),
+        lambda _: runner,
+        Path(place.config.folder) / "state",
+        partitions=place.config.partitions,
+        report=lambda _progress: steps.append(time.monotonic()),
+    )
+    ended = time.monotonic()
+    return found, ended - began, ended - steps[-1]

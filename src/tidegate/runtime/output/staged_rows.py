@@ -1,0 +1,67 @@
+"""Rows on their way to a staging topic: folded per key and commit, under the name of the task that wrote
+them.
+
+Two tasks may write one row, and which of them commits last is chance. So the key of a staged record is the
+task and the row's key: a compacted topic keeps the newest record of each task, and a reader takes the one
+that comes last in the order of a replay, by the origin in its headers.
+
+    key   task NUL key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.log.records import APPEND_SCHEMA
+
+_SEPARATOR = b"\0"
+
+
+def folded(batches: Sequence[pa.RecordBatch], task: bytes) -> list[pa.RecordBatch]:
+    """Return the last row of each key, as records of a staging topic."""
+    if not batches:
+        return []
+    table = pa.Table.from_batches(list(batches)).combine_chunks()
+    of_rows: Any = table.column("key").combine_chunks()
+    encoded = of_rows.dictionary_encode()
+    if len(encoded.dictionary) < table.num_rows:
+        last = last_of_keys(encoded.indices, len(encoded.dictionary))
+        table = table.take(last)
+    keys: Any = pc.binary_join_element_wise(
+        pa.scalar(task, pa.binary()), table.column("key"), pa.scalar(_SEPARATOR, pa.binary())
+    )
+    staged = table.set_column(1, APPEND_SCHEMA.field(1), keys).combine_chunks()
+    return [batch for batch in staged.to_batches() if batch.num_rows]
+
+
+def last_of_keys(numbers: pa.Array[Any], count: int) -> pa.Array[Any]:
+    """Return for each number below `count` the index of its last occurrence, and null if there is none.
+    `numbers` are those of the records' keys."""
+    if len(numbers) < count:
+        numbers = pa.concat_arrays([numbers, pa.nulls(count - len(numbers), numbers.type)])
+    found: pa.Array[Any] = pc.call_function("inverse_permutation", [numbers])  # the last of equal ones counts
+    return found.slice(0, count)
+
+
+def last_of_each(numbers: pa.Array[Any]) -> pa.Array[Any]:
+    """Return the index of the last record of each key, in the order of the keys' first records. `numbers` is
+    the number of each record's key."""
+    by_first: Any = numbers.dictionary_encode()
+    return last_of_keys(by_first.indices, len(by_first.dictionary))
+
+
+def split_key(staged: bytes) -> tuple[bytes, bytes]:
+    """Return the task and the key of a staged record."""
+    task, _, key = staged.partition(_SEPARATOR)
+    return task, key
+
+
+def split_keys(staged: pa.Array[Any]) -> pa.Array[Any]:
+    """Return the keys of staged records."""
+    parts: Any = pc.split_pattern(staged, pattern=_SEPARATOR, max_splits=1).flatten()
+    found: pa.Array[Any] = parts.take(pa.arange(1, 2 * len(staged), 2))
+    return found

@@ -1,0 +1,63 @@
+"""The dead letters of an app, and sending them back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+
+from tidegate.server.bodies import parsed, read_body
+from tidegate.server.dead_letters import grouped_dead_letters, redrive
+from tidegate.server.guard import CALLER, Caller, needs
+from tidegate.server.json_response import JsonResponse
+from tidegate.server.parameters import AppName, IdempotencyKey, Server
+from tidegate.server.tokens import Scope
+
+router = APIRouter(tags=["apps"])
+MOST_OFFSETS = 1_000
+LONGEST_REASON = 4096
+
+
+class Redrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a redrive."""
+
+    offsets: Annotated[
+        list[Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(min_length=1, max_length=MOST_OFFSETS)
+    ]
+    """Offsets in the dead-letter topic."""
+    reason: Annotated[str, msgspec.Meta(max_length=LONGEST_REASON)] = ""
+
+
+_INSPECTED = msgspec.json.Decoder(Redrive)
+"""Makes msgspec inspect the Struct now: it must not do so for the first time in two threads at once."""
+
+
+@router.get("/apps/{app}/dead-letters")
+@needs(Scope.READ)
+def show_dead_letters(server: Server, app: AppName) -> JsonResponse:
+    """The newest dead letters of an app, grouped by error and line."""
+    [manifest] = server.apps.of(app)
+    return JsonResponse(grouped_dead_letters(server.log, manifest.app))
+
+
+@router.post("/apps/{app}/dead-letters/redrive")
+@needs(Scope.OPERATE)
+def redrive_dead_letters(
+    request: Request,
+    server: Server,
+    app: AppName,
+    body: Annotated[bytes, Depends(read_body)],
+    idempotency_key: IdempotencyKey = None,
+) -> JsonResponse:
+    """Send dead letters back to the topics that they came from. Their headers record who did it, and why."""
+    [manifest] = server.apps.of(app)
+    wanted = parsed(request, body, Redrive)
+    caller: Caller = request.scope["state"][CALLER]
+    done, refused = server.idempotent_calls.do(
+        caller.token,
+        idempotency_key,
+        msgspec.msgpack.encode(("redrive", manifest.app, body)),
+        lambda: redrive(server.log, manifest, wanted.offsets, caller.name, wanted.reason),
+    )
+    return JsonResponse({"app": manifest.app, "redriven": done, "refused": refused})
