@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Else each process that a test starts compiles all of tidegate again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup setup-tests demo test check lint fast wheel client soak bench lock clean
+.PHONY: setup setup-tests demo test check lint fast wheel client dashboard soak bench lock clean
 
 setup: .venv/ready
 
@@ -15,7 +15,7 @@ setup: .venv/ready
 # Beside the environment: Maven, Java's compiler, and what is fetched with them.
 setup-tests: .venv/ready-for-tests
 
-.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml clients/typescript/package-lock.json tests/fetch.py tests/class_archives.py
+.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml clients/typescript/package-lock.json dashboard/package-lock.json tests/fetch.py tests/class_archives.py
 	@bash scripts/setup_tests.sh
 
 demo: setup
@@ -45,7 +45,11 @@ wheel: setup
 
 # The client in TypeScript, into the one file that the server serves. npm fetches what the lock file names.
 client: setup
-	$(BIN)/python scripts/build_client.py
+	$(BIN)/python -m scripts.build_client
+
+# The dashboard, into the files that the server serves. npm fetches what the lock file names.
+dashboard: setup
+	$(BIN)/python -m scripts.build_dashboard
 
 soak: setup-tests
 	TIDEGATE_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) -m soak

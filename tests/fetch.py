@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from scripts import build_client
+from scripts import build_client, build_dashboard
 from tests import class_archives
 from tests.kafka.streams import oracle
 from tests.needs import missing_for_java, missing_for_java_programs, missing_for_kafka, missing_for_registry
@@ -29,13 +29,13 @@ def main() -> int:
         ("Kafka's jars (120 MB)", missing_for_kafka(), classpath),
         ("Java programs", missing_for_java_programs(), compile_programs),
         ("archives of Java classes", missing_for_java(), make_archives),
-        ("npm packages (35 MB)", None, fetch_npm_packages),
+        ("npm packages (115 MB)", None, fetch_npm_packages),
         ("schema registry (160 MB)", missing_for_registry() or missing_for_kafka(), fetch_registry),
     ]
     try:
         for name, missing, fetch in steps:
             step(name, missing, fetch)
-    except ConfigError as error:
+    except (ConfigError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
@@ -58,11 +58,9 @@ def make_archives() -> None:
 
 
 def fetch_npm_packages() -> None:
-    """For the test that builds the client in TypeScript, which is left out without them."""
-    try:
-        build_client.install()
-    except subprocess.CalledProcessError:
-        sys.stdout.write("npm packages: left out: npm cannot fetch them\n")
+    """For the tests that build the client in TypeScript and the dashboard, and for axe."""
+    for project in (build_client.PROJECT, build_dashboard.PROJECT):
+        project.install()
 
 
 def compile_programs() -> None:

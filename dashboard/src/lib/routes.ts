@@ -1,0 +1,11 @@
+// The screens, in the order of the navigation.
+
+export interface Entry { path: string; label: string; icon: string; key: string }
+
+export const ENTRIES: Entry[] = [
+  { path: "", label: "Overview", icon: "overview", key: "o" },
+  { path: "topology", label: "Topology", icon: "topology", key: "y" },
+  { path: "gates", label: "Gates", icon: "gates", key: "g" },
+  { path: "topics", label: "Topics", icon: "topics", key: "t" },
+  { path: "tasks", label: "Tasks", icon: "tasks", key: "k" },
+];

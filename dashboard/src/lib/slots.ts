@@ -1,0 +1,38 @@
+// Browsers open six connections to a server, for all tabs together. A stream keeps one: at most four tabs have a
+// stream at a time, so that calls get through. A tab that is used takes the stream of another one; a tab without
+// one shows the frames of the others.
+
+const SLOTS = 4;
+const NAME = "tidegate.stream";
+
+type Release = () => void;
+
+/** Takes a slot that is free; with `steal` one of another tab. `lost` is called when another tab takes it. */
+export async function takeSlot(steal: boolean, lost: () => void): Promise<Release | null> {
+  if (!("locks" in navigator)) return () => {};
+  for (let slot = 0; slot < SLOTS; slot += 1) {
+    const release = await requested(`${NAME}.${slot}`, { ifAvailable: true }, lost);
+    if (release !== null) return release;
+  }
+  return steal ? requested(`${NAME}.${Math.floor(Math.random() * SLOTS)}`, { steal: true }, lost) : null;
+}
+
+function requested(name: string, options: LockOptions, lost: () => void): Promise<Release | null> {
+  return new Promise((resolve) => {
+    let released = false;
+    navigator.locks
+      .request(name, options, (lock) => {
+        if (lock === null) return resolve(null);
+        return new Promise<void>((done) =>
+          resolve(() => {
+            released = true;
+            done();
+          }),
+        );
+      })
+      .catch(() => {
+        if (!released) lost();
+        resolve(null);
+      });
+  });
+}

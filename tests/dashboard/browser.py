@@ -1,0 +1,90 @@
+"""A page in Chromium, which fails its test when something runs or is blocked that should not."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.sync_api import Browser, Error, Page, Playwright, expect
+from scripts.build_dashboard import PROJECT
+
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"),
+)
+AXE = PROJECT.modules / "axe-core" / "axe.min.js"
+WATCH = """
+window.blocked = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.blocked.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+window.longest = 0;
+new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
+}).observe({ entryTypes: ["longtask"] });
+"""
+WIDE, PHONE = (1280, 800), (390, 844)
+expect.set_options(timeout=20_000)
+
+
+def launched(playwright: Playwright) -> Browser:
+    return playwright.chromium.launch(executable_path=shutil.which("chromium"), args=[*ARGUMENTS])
+
+
+@dataclass
+class Tab:
+    """One page of the dashboard, and what it reported."""
+
+    page: Page
+    url: str
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def open(self, path: str = "/") -> Page:
+        self.page.goto(f"{self.url}/ui{path}")
+        return self.page
+
+    def live(self, path: str = "/") -> Page:
+        """Open a page, and wait until it is connected."""
+        self.open(path)
+        expect(self.page.locator("[data-connection=live]")).to_be_visible()
+        return self.page
+
+    def blocked(self) -> list[str]:
+        found: list[str] = self.page.evaluate("window.blocked ?? []")
+        return found
+
+    def violations(self) -> list[dict[str, Any]]:
+        """What axe finds wrong with the page."""
+        self.page.evaluate(AXE.read_text())  # over DevTools: the page's policy does not apply
+        found = self.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        return [
+            {"rule": one["id"], "nodes": [node["html"] for node in one["nodes"]][:3]}
+            for one in found["violations"]
+        ]
+
+
+@contextmanager
+def tab(
+    browser: Browser, url: str, *, dark: bool = False, size: tuple[int, int] = WIDE, token: str | None = None
+) -> Iterator[Tab]:
+    """A tab of its own, without anything stored. At its end nothing may have failed or been blocked."""
+    context = browser.new_context(
+        color_scheme="dark" if dark else "light", viewport={"width": size[0], "height": size[1]}
+    )
+    try:
+        context.add_init_script(WATCH)
+        if token is not None:
+            context.add_init_script(f"sessionStorage.setItem('tidegate.token', {token!r})")
+        page = context.new_page()
+        made = Tab(page, url)
+        page.on("pageerror", lambda error: made.errors.append(str(error)))
+        page.on("request", lambda request: made.requests.append(request.url))
+        yield made
+        with suppress(Error):  # the page shows that its server does not answer
+            assert made.blocked() == []
+        assert made.errors == []
+    finally:
+        context.close()

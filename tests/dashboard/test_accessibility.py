@@ -1,0 +1,59 @@
+"""Every route for all: axe finds nothing, in light and dark, wide and on a phone, and nothing is cut off."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.dashboard.browser import AXE, PHONE, WIDE, Tab
+from tests.dashboard.conftest import Open
+from tests.gate.app import EVENTS
+from tests.gate.working import Working
+
+from tidegate.connect.connection import Connection
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not AXE.exists(), reason="needs axe-core. Do: make setup-tests"),
+]
+ROUTES = {
+    "/": "[data-app=gated]",
+    "/gates": "table a",
+    "/gates/door?app=gated": "table a",
+    "/gates/door/key?key=ada&app=gated": "[data-column=held] li",
+    "/topology/gated": "svg [data-step]",
+    "/topology/gated?view=table&step=0": "aside",
+    "/topics": "table a",
+    "/topics/events": "[data-record]",
+    "/topics/events?record=1/0": "aside [role=tabpanel]",
+    "/tasks": "[data-task]",
+    "/nowhere": "[data-state=gone]",
+}
+
+
+def test_axe_finds_nothing_on_any_route(open_tab: Open, working: Working, connection: Connection) -> None:
+    connection.send(EVENTS, "ada", 1, 2)
+    opened = open_tab()
+    page = opened.live("/gates/door/key?key=ada&app=gated")
+    expect(page.locator("[data-key-state=active]")).to_be_visible()
+    page.keyboard.press("p")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert opened.violations() == []  # of the dialog
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-step=applied]")).to_be_visible()
+    connection.send(EVENTS, "ada", 3)
+    found = {}
+    for path, shown in ROUTES.items():
+        opened.open(path)
+        expect(page.locator(shown).first).to_be_visible()
+        for size in (WIDE, PHONE):
+            for scheme in ("light", "dark"):
+                if problems := problems_of(opened, page, size, scheme):
+                    found[path, size, scheme] = problems
+    assert found == {}
+
+
+def problems_of(opened: Tab, page: Page, size: tuple[int, int], scheme: str) -> list[object]:
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+    beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return [*opened.violations(), *([f"{beyond} pixels too wide"] if beyond > 0 else [])]
