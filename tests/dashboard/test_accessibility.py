@@ -25,6 +25,8 @@ ROUTES = {
     "/topics": "table a",
     "/topics/events": "[data-record]",
     "/topics/events?record=1/0": "aside [role=tabpanel]",
+    "/stores?all=1": "table a",
+    "/stores/counted?app=gated&row=1/%22ada%22": "aside [data-json]",
     "/tasks": "[data-task]",
     "/nowhere": "[data-state=gone]",
 }

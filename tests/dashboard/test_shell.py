@@ -124,6 +124,7 @@ def test_the_keyboard_reaches_everything(open_tab: Open, working: Working) -> No
         ("/gates", "No app has a gate"),
         ("/topology", "No app has run on this log yet"),
         ("/topics", "The log has no topic yet"),
+        ("/stores", "No app has a store"),
         ("/tasks", "No app has run on this log yet"),
     ],
 )
@@ -134,7 +135,7 @@ def test_a_screen_without_data_names_the_command_to_begin_with(open_tab: Open, p
 
 
 @pytest.mark.parametrize(
-    "path", ["/nowhere", "/gates/never", "/topics/never", "/topology/never", "/gates/never/key?key=ada"]
+    "path", ["/nowhere", "/gates/never", "/topics/never", "/stores/never", "/topology/never", "/gates/never/key?key=ada"]
 )
 def test_what_is_gone_is_shown_as_gone(open_tab: Open, path: str) -> None:
     page = open_tab().open(path)

@@ -79,6 +79,10 @@ def test_rows_of_windows_are_shown_with_their_times(client: Client, log: SqliteL
     [rest] = got(client, "/stores/windows", limit="1", after=page["next"])["rows"]
     assert rest["start"] == moment + 2000
     assert got(client, "/stores/unlogged", code=400)["error"]["code"] == "no-changelog"
+    log.append(TopicPartition("visits", 0), to_batch([Row(b"big", b"\xff" * 8, moment)]))
+    wait_for(lambda: len(got(client, "/stores/last")["rows"]) == 2)
+    [big] = got(client, "/stores/last/big")["rows"]
+    assert big["value"] == 2**63 - 1, "without a type as it was declared, with all digits"
     names = {one["store"] for one in got(client, "/stores")["stores"]}
     assert names == {"windows", "last", "unlogged"}
     working.close()

@@ -31,8 +31,9 @@ export class Resource<T> {
     const abort = (this.#abort = new AbortController());
     this.loading = true;
     try {
-      const value = await get<T>(path, abort.signal);
+      const value = await get<T>(this.address(path), abort.signal);
       if (abort.signal.aborted) return;
+      this.took(value);
       this.value = value;
       this.error = null;
     } catch (error) {
@@ -41,4 +42,12 @@ export class Resource<T> {
     }
     this.loading = false;
   }
+
+  /** The address that is read for a path. */
+  protected address(path: string): string {
+    return path;
+  }
+
+  /** Called with each new value, before it replaces the one before it. */
+  protected took(_value: T): void {}
 }

@@ -7,5 +7,6 @@ export const ENTRIES: Entry[] = [
   { path: "topology", label: "Topology", icon: "topology", key: "y" },
   { path: "gates", label: "Gates", icon: "gates", key: "g" },
   { path: "topics", label: "Topics", icon: "topics", key: "t" },
+  { path: "stores", label: "Stores", icon: "stores", key: "s" },
   { path: "tasks", label: "Tasks", icon: "tasks", key: "k" },
 ];

@@ -38,7 +38,7 @@ class RecordView:
             "partition": partition.partition,
             "offset": row.offset,
             "timestamp": row.timestamp,
-            **self._key(partition.topic, row.key),
+            **key_fields(row.key, self.key, self.formats.get(partition.topic)),
             "value": None,
             "headers": shown_headers(row.headers, internal=self.internal_headers),
         }
@@ -57,16 +57,16 @@ class RecordView:
         value, name = shown_value(row.value, None if declared is None else declared.value)
         return {**found, "value": value, **({"format": name} if name else {})}
 
-    def _key(self, topic: str, key: bytes | None) -> dict[str, Any]:
-        """The key; one that is not shown as its text also as it is written in paths."""
-        if key is None:
-            return {"key": None}
-        declared = self.formats.get(topic)
-        found = shown_key(key, self.key)
-        if self.key is None and declared is not None and declared.key.name not in ("", "str"):
-            with suppress(SerdeError):
-                found = declared.key.decode(key)
-        return {"key": found} if isinstance(found, str) else {"key": found, "key_path": quoted(key)}
+def key_fields(key: bytes | None, kind: ValueKind | None, declared: TopicFormat | None) -> dict[str, Any]:
+    """A key for JSON, by the requested type, else as declared; one that is not shown as its text also as it is
+    written in paths."""
+    if key is None:
+        return {"key": None}
+    found = shown_key(key, kind)
+    if kind is None and declared is not None and declared.key.name not in ("", "str"):
+        with suppress(SerdeError):
+            found = declared.key.decode(key)
+    return {"key": found} if isinstance(found, str) else {"key": found, "key_path": quoted(key)}
 
 
 def _whole_characters(data: bytes) -> bytes:

@@ -1,5 +1,5 @@
-"""How apps declared the keys and values of topics, by their manifests, so that records are shown as what they
-are."""
+"""How apps declared the keys and values of topics and stores, by their manifests, so that records and rows are
+shown as what they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN_STORES = "key-value"
 
 
 class TopicFormat(NamedTuple):
-    """The formats of a topic."""
+    """The formats of a topic or a store."""
 
     key: DeclaredFormat
     value: DeclaredFormat
@@ -28,14 +28,15 @@ def topic_formats(manifests: Iterable[Manifest]) -> dict[str, TopicFormat]:
         for node in manifest.nodes:
             topic = node.topic or manifest.internal.get(node.name, "")
             if topic and topic not in found:
-                found[topic] = _formats(node)
+                found[topic] = declared_formats(node)
         for store in manifest.stores.values():
             if store.changelog is not None and store.kind == _PLAIN_STORES:
-                found.setdefault(store.changelog, _formats(store))
+                found.setdefault(store.changelog, declared_formats(store))
     return found
 
 
-def _formats(entry: NodeEntry | StoreEntry) -> TopicFormat:
+def declared_formats(entry: NodeEntry | StoreEntry) -> TopicFormat:
+    """Return the formats of the keys and values of a step or a store."""
     return TopicFormat(_format(entry.key), _format(entry.value))
 
 

@@ -28,16 +28,18 @@ from tidegate.server.parameters import (
     from_cursor,
     queried_key,
     shown,
-    shown_key,
     to_cursor,
     within_bytes,
 )
 from tidegate.server.position import to_text
+from tidegate.server.record_view import key_fields
 from tidegate.server.serving import WAIT_SECONDS, Serving
 from tidegate.server.tokens import Scope
+from tidegate.server.topic_formats import TopicFormat, declared_formats
 from tidegate.state.formats import LAYOUTS, session_times, time_of, window_start
 from tidegate.state.keys import Bound
 from tidegate.state.replica import ReplicaSnapshot
+from tidegate.text.declared_format import shown_value
 from tidegate.text.render import ValueKind
 from tidegate.topology.manifest import StoreEntry
 from tidegate.types import Offset, TopicPartition
@@ -56,9 +58,14 @@ class _Cursor(msgspec.Struct, array_like=True, frozen=True):
 @router.get("/stores")
 @needs(Scope.READ)
 def list_stores(server: Server, app: App = None) -> JsonResponse:
-    """The stores of the apps."""
+    """The stores of the apps. A model has one of its name."""
     stores = [
-        {"app": manifest.app, "store": name, **msgspec.to_builtins(entry)}
+        {
+            "app": manifest.app,
+            "store": name,
+            "model": name in manifest.models,
+            **msgspec.to_builtins(entry),
+        }
         for manifest in server.apps.of(app)
         for name, entry in manifest.stores.items()
     ]
@@ -131,7 +138,8 @@ def _rows(server: Serving, requested: _RowsRequest, lower: Bound | None, upper: 
         ]
         page, next_cursor = _page(scans, requested.limit)
         position = to_text(snapshots.position())
-    rows = [_row(entry, row, requested.key_type, requested.value_type) for row in page]
+    declared = declared_formats(entry)
+    rows = [_row(entry, declared, row, requested) for row in page]
     return JsonResponse(
         {
             "app": manifest.app,
@@ -199,7 +207,7 @@ def _scan(
 
 
 def _row(
-    entry: StoreEntry, located: LocatedValue, key_type: ValueKind | None, value_type: ValueKind | None
+    entry: StoreEntry, declared: TopicFormat, located: LocatedValue, requested: _RowsRequest
 ) -> dict[str, Any]:
     (key, suffix), number, value = located
     times: dict[str, int] = {}
@@ -210,4 +218,8 @@ def _row(
     elif entry.kind == "session":
         end, start = session_times(key + suffix)
         times = {"start": start, "end": end}
-    return {"partition": number, "key": shown_key(key, key_type), **times, "value": shown(value, value_type)}
+    if requested.value_type is None:
+        content, _ = shown_value(value, declared.value)
+    else:
+        content = shown(value, requested.value_type)
+    return {"partition": number, **key_fields(key, requested.key_type, declared), **times, "value": content}
