@@ -38,7 +38,7 @@ def test_one_of_two_upgrades_wins_and_the_other_ends_with_an_error(step: str) ->
         if step in ("upgrade.7", "upgrade.8"):  # the first one was decided: both are published, one by one
             assert entry.before == 2
             before = {}
-        check_upgraded(d, versions.chained(2), entry, before, known)
+        check_upgraded(d.log, versions.chained(2), entry, before, known)
         d._app = versions.chained(2)
         send(d, STORY[40:])
         d.run()

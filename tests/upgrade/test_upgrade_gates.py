@@ -117,7 +117,7 @@ def test_nothing_passes_twice_and_held_events_come_in_order(build: Callable[[int
         send(d, 40, 50)  # the new version processes these
         entry = d.upgrade(build(2))
         assert entry is not None
-        check_upgraded(d, build(2), entry, before, manifest)
+        check_upgraded(d.log, build(2), entry, before, manifest)
         assert d.by_key(admitted) == passed
         gate = d.gate("door")
         assert (gate.events("k1"), gate.audit()) == (held, audit)

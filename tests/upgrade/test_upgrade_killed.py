@@ -82,7 +82,7 @@ def test_killed_twice_it_ends_with_the_rows_of_the_new_version() -> None:
             upgrade_once(d, versions.chained(3))
             entry = upgrade_of(read_control(d.log, "shop"))
             assert entry is not None
-            fresh = check_upgraded(d, versions.chained(3), entry, before, known)["out"]
+            fresh = check_upgraded(d.log, versions.chained(3), entry, before, known)["out"]
             assert all(
                 value in (old.get(key), fresh.get(key))
                 for key, value in added(before["out"], seen(d.log, "out"))
@@ -109,7 +109,7 @@ def test_killed_before_the_decision_the_old_version_goes_on_and_the_new_one_noti
             upgrade_once(d, versions.chained(3))
             entry = upgrade_of(read_control(d.log, "shop"))
             assert entry is not None
-            check_upgraded(d, versions.chained(3), entry, before, known)
+            check_upgraded(d.log, versions.chained(3), entry, before, known)
             check_topics(d, entry)
             d._app = versions.chained(3)
             send(d, STORY[50:])

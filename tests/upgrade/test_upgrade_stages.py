@@ -171,7 +171,7 @@ def test_killed_anywhere_in_the_stage_it_goes_on_and_repeats_nothing() -> None:
         assert killed > 8
         entry = upgrade_of(read_control(d.log, "shop"))
         assert entry is not None
-        check_upgraded(d, staged(3), entry, before, known)
+        check_upgraded(d.log, staged(3), entry, before, known)
         ran = [order.spans for order in ORDERS if order.app == names.upgrade("shop")]
         spans = [(number, *span) for one in ran for number, span in one.items()]
         assert len(spans) == len(set(spans)), "a batch that was committed is not repeated"

@@ -282,7 +282,7 @@ class _Switched:
                 assert after.seen[topic] == before.seen[topic], topic
         if trial.old.model is not None or trial.new.model is not None:
             check_versions(before.model, after.model, self._states(live=False))
-        check_nothing_left(self.d)
+        check_nothing_left(self.d.log)
 
     def check_live(self) -> None:
         trial, before = self.trial, self.trial.before

@@ -56,17 +56,17 @@ def upgraded(d: Driver, app: App, *sinks: str, consent: Consent | None = None) -
     before, known = {sink: seen(d.log, sink) for sink in sinks}, manifest_of(d.log)
     entry = d.upgrade(app, consent)
     assert entry is not None
-    return entry, check_upgraded(d, app, entry, before, known)
+    return entry, check_upgraded(d.log, app, entry, before, known)
 
 
 def check_upgraded(
-    d: Driver, app: App, entry: UpgradeEntry, before: dict[str, dict[int, Seen]], known: Manifest | None
+    log: Log, app: App, entry: UpgradeEntry, before: dict[str, dict[int, Seen]], known: Manifest | None
 ) -> Rows:
     assert entry.state == "done"
     assert entry.cut is not None
-    expected = fresh_rows(app, d.log, entry.cut, _with_gates(known, entry.cut))
+    expected = fresh_rows(app, log, entry.cut, _with_gates(known, entry.cut))
     for sink, records in before.items():
-        after = seen(d.log, sink)
+        after = seen(log, sink)
         rows, fresh = folded(records), expected[sink]
         assert folded(after) == fresh
         differing = {key for key in rows.keys() | fresh.keys() if rows.get(key) != fresh.get(key)}
@@ -74,7 +74,7 @@ def check_upgraded(
         assert Counter(key for key, _ in published) == Counter(differing)
         assert dict(published) == {key: fresh.get(key) for key in differing}
         assert entry.differences[sink].differing == len(differing)
-    check_nothing_left(d)
+    check_nothing_left(log)
     return expected
 
 
@@ -86,8 +86,8 @@ def _with_gates(known: Manifest | None, cut: Cut) -> Manifest | None:
     return replace(known, gates=gates)
 
 
-def check_nothing_left(d: Driver) -> None:
-    assert not any(names.of_preview(topic) for topic in d.log.names())
+def check_nothing_left(log: Log) -> None:
+    assert not any(names.of_preview(topic) for topic in log.names())
 
 
 def check_live(d: Driver, app: App, *sinks: str) -> None:

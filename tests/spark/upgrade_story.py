@@ -1,0 +1,102 @@
+"""An app of `scenarios` on a log: its topics, the numbers that are sent to it, and what must hold."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.spark.conftest import connected
+from tests.spark.scenarios import Rows, Scenario
+from tests.upgrade.upgraded import Seen, seen
+from tests.waiting import wait_for
+
+from tidegate import TableTopic, Topic
+from tidegate.config.config import Config
+from tidegate.connect.connection import Connection
+from tidegate.log.topic import TopicSpec
+from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.upgrades import UpgradeEntry, upgrade_of
+from tidegate.upgrade.consent import Consent
+
+PARTITIONS = 3
+KEPT = {"min.compaction.lag.ms": "86400000"}
+"""A reader sees every record of a table topic."""
+AllSeen = dict[str, dict[int, Seen]]
+
+
+class Story:
+    """What was sent to an app in two versions, and what its consumers see."""
+
+    def __init__(self, scenario: Scenario, prefix: str, config: Config, log: Connection) -> None:
+        self.prefix, self.out, self.events = prefix, f"{prefix}-out", f"{prefix}-events"
+        self._scenario, self._config, self._log = scenario, config, log
+        self._sources = Topic(f"{prefix}-in", int), Topic(f"{prefix}-more", int)
+        self.numbers: list[int] = []
+        self.more: list[int] = []
+        for topic in (*(source.name for source in self._sources), self.events):
+            log.log.create(TopicSpec(topic, PARTITIONS))
+        log.log.create(TopicSpec(self.out, PARTITIONS, {"cleanup.policy": "compact", **KEPT}))
+
+    @property
+    def consent(self) -> Consent:
+        return Consent(removals=frozenset([self.out]))
+
+    def version(self, number: int) -> str:
+        return f"{self.prefix}_{number}:app"
+
+    def send(self, count: int, log: Connection | None = None) -> None:
+        """Send the next numbers. One in five goes to the second source."""
+        numbers, more = self._sources
+        for _ in range(count):
+            next_one = len(self.numbers) + len(self.more)
+            if next_one % 5 == 4:
+                (log or self._log).send(more, f"k{next_one % 7}", -next_one)
+                self.more.append(-next_one)
+            else:
+                (log or self._log).send(numbers, f"k{next_one % 7}", next_one)
+                self.numbers.append(next_one)
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send numbers all the time, over a connection of its own."""
+        ended = threading.Event()
+
+        def go_on() -> None:
+            with connected(self._config) as log:
+                while not ended.wait(0.05):
+                    self.send(1, log)
+
+        sender = threading.Thread(target=go_on)
+        sender.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            sender.join()
+
+    def rows(self) -> Rows:
+        return self._log.rows(TableTopic(self.out, int))
+
+    def wait_for_rows(self, expected: Rows | None = None) -> None:
+        """Wait for the rows of the new version over everything that was sent, or for others."""
+        expected = self._scenario.rows(self.numbers, self.more) if expected is None else expected
+        wait_for(lambda: self.rows() == expected, every=0.2)
+
+    def wait_for_events(self) -> None:
+        """Wait until each number that the first source has now was sent as an event."""
+        expected = set(self.numbers)
+        wait_for(lambda: self.sent_events().keys() >= expected, every=0.2)
+
+    def sent_events(self) -> Counter[int]:
+        return Counter(record.value for record in self._log.read(Topic(self.events, int)))
+
+    def seen(self) -> AllSeen:
+        """What a committed reader of each sink gets."""
+        return {topic: seen(self._log.log, topic) for topic in (self.out, self.events)}
+
+    def entry(self) -> UpgradeEntry:
+        found = upgrade_of(read_control(self._log.log, self.prefix))
+        assert found is not None
+        return found
