@@ -135,7 +135,12 @@ def test_a_screen_without_data_names_the_command_to_begin_with(open_tab: Open, p
 
 
 @pytest.mark.parametrize(
-    "path", ["/nowhere", "/gates/never", "/topics/never", "/stores/never", "/topology/never", "/gates/never/key?key=ada"]
+    "path",
+    [
+        "/nowhere",
+        *(f"/{one}/never" for one in ("gates", "topics", "stores", "topology")),
+        "/gates/never/key?key=a",
+    ],
 )
 def test_what_is_gone_is_shown_as_gone(open_tab: Open, path: str) -> None:
     page = open_tab().open(path)

@@ -69,7 +69,8 @@ def test_rows_of_any_kind_are_exact_and_removed_ones_are_crossed_out(
         page.goto(page.url.replace("last", "windows"))
         expect(page.locator("[data-row]")).to_contain_text("2023-11-14T22:13:20.000Z")
         page.goto(page.url.replace("windows", "unlogged"))
-        expect(page.locator("[data-state=empty] code")).to_have_text("tidegate state range unlogged --app visits")
+        command = page.locator("[data-state=empty] code")
+        expect(command).to_have_text("tidegate state range unlogged --app visits")
 
 
 def offsets(position: str | None) -> int:

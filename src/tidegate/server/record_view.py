@@ -57,9 +57,10 @@ class RecordView:
         value, name = shown_value(row.value, None if declared is None else declared.value)
         return {**found, "value": value, **({"format": name} if name else {})}
 
+
 def key_fields(key: bytes | None, kind: ValueKind | None, declared: TopicFormat | None) -> dict[str, Any]:
-    """A key for JSON, by the requested type, else as declared; one that is not shown as its text also as it is
-    written in paths."""
+    """A key for JSON, by the requested type, else as declared; one that is not shown as its text also as it
+    is written in paths."""
     if key is None:
         return {"key": None}
     found = shown_key(key, kind)

@@ -1,5 +1,5 @@
-"""How apps declared the keys and values of topics and stores, by their manifests, so that records and rows are
-shown as what they are."""
+"""How apps declared the keys and values of topics and stores, by their manifests, so that records and rows
+are shown as what they are."""
 
 from __future__ import annotations
 
