@@ -52,6 +52,20 @@ class Tab:
         expect(self.page.locator("[data-connection=live]")).to_be_visible()
         return self.page
 
+    def hide(self, *, hidden: bool = True) -> None:
+        """As if another tab were in front of this one, or not any more."""
+        self.page.evaluate(
+            """hidden => { Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+                          document.dispatchEvent(new Event("visibilitychange")); }""",
+            hidden,
+        )
+
+    def away(self, milliseconds: int) -> None:
+        """Hide the tab for a while: longer than three seconds, and it connects again."""
+        self.hide()
+        self.page.wait_for_timeout(milliseconds)
+        self.hide(hidden=False)
+
     def blocked(self) -> list[str]:
         found: list[str] = self.page.evaluate("window.blocked ?? []")
         return found
@@ -85,6 +99,6 @@ def tab(
         yield made
         with suppress(Error):  # the page shows that its server does not answer
             assert made.blocked() == []
-        assert made.errors == []
+        assert made.errors == [], made.errors
     finally:
         context.close()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 from tests.dashboard.browser import AXE, PHONE, WIDE, Tab
 from tests.dashboard.conftest import Open
+from tests.dashboard.letters import LETTERS, LINES, shop
 from tests.gate.app import EVENTS
 from tests.gate.working import Working
+from tests.waiting import wait_for
 
 from tidegate.connect.connection import Connection
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.types import TopicPartition
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,11 +35,19 @@ ROUTES = {
     "/stores?all=1": "table a",
     "/stores/counted?app=gated&row=1/%22ada%22": "aside [data-json]",
     "/tasks": "[data-task]",
+    "/audit": "[data-audit]",
+    "/dead-letters/shop?letter=0/0": "aside [role=tabpanel]",
     "/nowhere": "[data-state=gone]",
 }
 
 
-def test_axe_finds_nothing_on_any_route(open_tab: Open, working: Working, connection: Connection) -> None:
+def test_axe_finds_nothing_on_any_route(
+    open_tab: Open, working: Working, connection: Connection, log: SqliteLog, tmp_path: Path
+) -> None:
+    with closing(Working(log, tmp_path / "shop", shop)):
+        connection.send(LINES, "ada", "two")
+        letters = TopicPartition(LETTERS, 0)
+        wait_for(lambda: LETTERS in log.names() and log.ends([letters])[letters] == 1)
     connection.send(EVENTS, "ada", 1, 2)
     opened = open_tab()
     page = opened.live("/gates/door/key?key=ada&app=gated")

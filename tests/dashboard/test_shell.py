@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Callable
@@ -126,6 +127,8 @@ def test_the_keyboard_reaches_everything(open_tab: Open, working: Working) -> No
         ("/topics", "The log has no topic yet"),
         ("/stores", "No app has a store"),
         ("/tasks", "No app has run on this log yet"),
+        ("/dead-letters", "No app has run on this log yet"),
+        ("/audit", "Nothing was paused yet"),
     ],
 )
 def test_a_screen_without_data_names_the_command_to_begin_with(open_tab: Open, path: str, state: str) -> None:
@@ -138,8 +141,9 @@ def test_a_screen_without_data_names_the_command_to_begin_with(open_tab: Open, p
     "path",
     [
         "/nowhere",
-        *(f"/{one}/never" for one in ("gates", "topics", "stores", "topology")),
+        *(f"/{one}/never" for one in ("gates", "topics", "stores", "topology", "dead-letters")),
         "/gates/never/key?key=a",
+        "/audit?gate=never",
     ],
 )
 def test_what_is_gone_is_shown_as_gone(open_tab: Open, path: str) -> None:
@@ -157,6 +161,21 @@ def test_an_unreachable_server_is_an_error_with_another_try(browser: Browser, se
         page.unroute("**/me")
         page.get_by_role("button", name="Try again").click()
         expect(page.locator("[data-connection=live]")).to_be_visible()
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_last_numbers_stay(
+    open_tab: Open, working: Working
+) -> None:
+    opened = open_tab()
+    page = opened.live()
+    expect(page.locator("[data-app=gated]")).to_be_visible()
+    failed = {"n": 9, "at": 2e12, "server": {"streams": 1, "trouble": ["log-closed: the disk is full"]}}
+    lines = [{"event": "hello", "stream": "s"}, {"event": "frame", **failed}]
+    body = "".join(f"{json.dumps(one)}\n" for one in lines)
+    page.route("**/summary/live", lambda route: route.fulfill(body=body, content_type="application/x-ndjson"))
+    opened.away(4000)
+    expect(page.locator("[data-connection=stale]")).to_contain_text("the disk is full; numbers are from")
+    expect(page.locator("[data-app=gated]")).to_be_visible()
 
 
 def test_a_page_that_loads_shows_its_shape(open_tab: Open, working: Working) -> None:

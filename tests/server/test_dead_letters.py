@@ -58,6 +58,7 @@ def test_dead_letters_are_grouped_by_error_and_line(client: Client, d: Driver) -
     assert (first["code"], first["count"], first["offsets"]) == ("user-code", 2, [0, 1])
     assert first["place"].partition(":")[0].endswith("test_dead_letters.py")
     assert "three" in first["message"]
+    assert got(client, "/apps/shop/dead-letters", offsets=1)["groups"][0]["offsets"] == [1]
     assert first["sources"] == ["lines"]
     assert (second["count"], second["place"] != first["place"]) == (1, True)
     assert got(client, "/apps/none/dead-letters", code=404)["error"]["code"] == "never-started"

@@ -19,14 +19,17 @@ export function attention(frame: Frame, series: Series, now: number): Attention[
     const add = (level: Attention["level"], kind: string, what: string, detail: string, to: string, since: number | null = null) =>
       found.push({ level, kind, what, detail, link: to, since });
     const page = link("topology", name);
-    if (app.trouble !== null) add("bad", "unreadable", name, app.trouble.message, page);
+    if (app.trouble !== null) {
+      add("bad", "unreadable", name, app.trouble.message, page);
+      continue; // it has no numbers
+    }
     if (ENDED.includes(app.state)) {
       const why = app.last_failure === null ? "" : `${app.last_failure.code}: ${app.last_failure.message}`;
       add("bad", app.state, `${name} is ${app.state}`, why, `${link("tasks")}?app=${encodeURIComponent(name)}`, app.since);
     }
     if (app.dead_letters.records > 0) {
       const many = `${app.dead_letters.at_least ? "at least " : ""}${plural(app.dead_letters.records, "record")}`;
-      add("warn", "dead letters", `${name}: ${many}`, app.dead_letters.topic, link("topics", app.dead_letters.topic));
+      add("warn", "dead letters", `${name}: ${many}`, app.dead_letters.topic, link("dead-letters", name));
     }
     if (app.to_restore > app.restored) {
       add("warn", "restoring", `${name}: ${plural(app.tasks_restoring, "task")}`, `${count(app.restored)} of ${count(app.to_restore)} records`, link("tasks"));

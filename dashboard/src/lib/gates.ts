@@ -16,7 +16,7 @@ export function command(
   return post<Answer>(path, body, { "Idempotency-Key": identity() });
 }
 
-function identity(): string {
+export function identity(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
 }
 

@@ -4,6 +4,7 @@
 //
 // After an interruption a followed topic goes on at the position of the last event, without loss or repetition.
 // A tab that has no stream, since others have them all (slots.ts), shows the frames of another tab until it is used.
+// A hidden tab closes its stream after three seconds, and shows the frames of a visible one, if there is any.
 
 import { ApiError, Unreachable, post, request } from "./api";
 import type { Json } from "./json";
@@ -19,6 +20,7 @@ const DEAD_MS = 20_000;
 const LONGEST_WAIT_MS = 4000;
 const MOST_EVENTS = 300;
 const SLOT_MS = 2000;
+const HIDDEN_MS = 3000;
 
 export interface TopicChoice {
   topic: string; key?: Key; key_type?: string; per_second?: number; at?: string; from?: "start" | "end"; internal_headers?: boolean;
@@ -38,6 +40,8 @@ class Live {
   frame = $state.raw<Frame | null>(null);
   events = $state.raw<Happening[]>([]);
   error = $state.raw<Error | null>(null);
+  /** Why the server has no numbers: it cannot read its log. */
+  trouble = $state<string | null>(null);
   /** Counts the points of `series`: read it where they are shown. */
   points = $state(0);
   series = new Series();
@@ -55,10 +59,13 @@ class Live {
   /** Whether someone uses this tab: then it takes a stream from another one. */
   #used = true;
   #wake = () => {};
+  #connection: AbortController | null = null;
+  #hiding: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     this.#tabs.onmessage = ({ data }: MessageEvent<Frame>) => this.#overhear(data);
     for (const event of ["pointerdown", "keydown"]) addEventListener(event, () => this.#use(), { capture: true, passive: true });
+    document.addEventListener("visibilitychange", () => this.#hide());
   }
 
   /** Connects, and connects again until `stop`. */
@@ -72,6 +79,7 @@ class Live {
     this.#abort?.abort();
     this.#abort = null;
     this.#stream = null;
+    this.trouble = null;
     this.state = "connecting";
   }
 
@@ -102,12 +110,14 @@ class Live {
       const connection = new AbortController();
       const end = () => connection.abort();
       stopped.signal.addEventListener("abort", end);
+      await this.#visible();
       const release = await takeSlot(this.#used, end);
       if (release === null) {
         await this.#rest(SLOT_MS);
         continue;
       }
       this.#used = false;
+      this.#connection = connection;
       const watch = setInterval(() => this.#watch(connection), 1000);
       try {
         this.#heard = Date.now();
@@ -122,12 +132,24 @@ class Live {
         release();
         stopped.signal.removeEventListener("abort", end);
         this.#stream = null;
+        this.#connection = null;
       }
       if (stopped.signal.aborted) return;
       this.state = this.frame === null ? "connecting" : "stale";
       await this.#rest(wait * (0.75 + Math.random() / 2));
       wait = Math.min(wait * 2, LONGEST_WAIT_MS);
     }
+  }
+
+  /** Waits while the tab is hidden: it needs no stream. */
+  async #visible(): Promise<void> {
+    while (document.hidden) await this.#rest(HIDDEN_MS);
+  }
+
+  #hide(): void {
+    clearTimeout(this.#hiding);
+    if (document.hidden) this.#hiding = setTimeout(() => this.#connection?.abort(), HIDDEN_MS);
+    else this.#use();
   }
 
   /** Waits, or until someone uses the tab. */
@@ -150,7 +172,6 @@ class Live {
   /** Takes a frame that another tab got. */
   #overhear(frame: Frame): void {
     if (this.#abort === null || this.#stream !== null || (this.at ?? 0) >= frame.at) return;
-    this.state = "live";
     this.#takeFrame(frame);
   }
 
@@ -172,8 +193,10 @@ class Live {
       if (done) return;
       this.#heard = Date.now();
       connected();
-      this.state = "live";
-      this.error = null;
+      if (this.trouble === null) {
+        this.state = "live";
+        this.error = null;
+      }
       const lines = value.split("\n");
       rest.push(lines[0]!);
       for (let index = 1; index < lines.length; index += 1) {
@@ -202,6 +225,7 @@ class Live {
         this.#takeEvents(message["events"]);
         break;
       case "same":
+        if (this.trouble !== null) break;
         this.at = message["at"];
         this.#tabs.postMessage({ ...this.frame, at: message["at"] });
         if (this.frame !== null && this.series.take({ ...this.frame, at: message["at"] })) this.points += 1;
@@ -223,6 +247,13 @@ class Live {
   }
 
   #takeFrame(frame: Frame): void {
+    this.trouble = frame.apps === undefined ? (frame.server.trouble[0] ?? "The server cannot read its log") : null;
+    if (this.trouble !== null) {
+      this.state = this.frame === null ? "connecting" : "stale";
+      this.error = new Error(this.trouble);
+      return;
+    }
+    this.state = "live";
     this.frame = frame;
     this.at = frame.at;
     if (this.series.take(frame)) this.points += 1;

@@ -41,7 +41,7 @@ export interface Happening {
 }
 
 export interface Frame {
-  n: number; at: number; server: { streams: number; trouble: Trouble[] };
+  n: number; at: number; server: { streams: number; trouble: string[] };
   apps: Record<string, AppFrame>; topics: Record<string, TopicFrame>;
   tasks: Record<string, Record<string, TaskFrame>>; gates: Record<string, Record<string, GateFrame>>;
   totals: Record<string, number>;
@@ -61,9 +61,15 @@ export interface KeyState {
 }
 
 export interface AuditRecord {
-  app?: string; gate: string; key?: Key; state: "PAUSED" | "ACTIVE"; epoch: number; at: number; cause: string; actor: string; reason: string;
-  expires_at: number | null; everyone: boolean; held: number;
+  id?: string; app?: string; gate: string; key?: Key | null; state: "PAUSED" | "ACTIVE"; epoch: number; at: number; cause: string; actor: string; reason: string;
+  expires_at: number | null; everyone?: boolean; gate_wide?: boolean; held: number;
 }
+
+export interface DeadLetterGroup {
+  code: string; place: string; count: number; first: number; last: number; message: string; sources: string[]; offsets: number[];
+}
+
+export interface DeadLetters { app: string; topic: string; records: number; at_least: boolean; groups: DeadLetterGroup[] }
 
 export interface GateSummary extends Omit<GateFrame, "rate" | "in_rate" | "trouble"> {
   app: string; gate: string; partitions: number;

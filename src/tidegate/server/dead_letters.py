@@ -32,6 +32,7 @@ from tidegate.types import TopicPartition
 
 MOST_READ = 10_000
 OFFSETS_SHOWN = 20
+MOST_OFFSETS = 1_000
 REDRIVE = f"{HEADER_PREFIX}redrive."
 
 
@@ -82,8 +83,8 @@ class NotRedriven(msgspec.Struct, frozen=True):
     message: str
 
 
-def grouped_dead_letters(log: Log, app: str) -> DeadLetterReport:
-    """Read the newest dead letters of an app and group them."""
+def grouped_dead_letters(log: Log, app: str, offsets: int = OFFSETS_SHOWN) -> DeadLetterReport:
+    """Read the newest dead letters of an app and group them. A group names so many offsets."""
     topic = names.dead_letters(app)
     info = find_topic(log, topic)
     if info is None:
@@ -96,7 +97,7 @@ def grouped_dead_letters(log: Log, app: str) -> DeadLetterReport:
         for row in rows_of(batch):
             headers = _texts(row)
             name = headers.get(CODE, ""), headers.get(CODE_LOCATION, "")
-            groups[name] = _added(groups.get(name), name, row, headers)
+            groups[name] = _added(groups.get(name), name, row, headers, offsets)
     ordered = sorted(groups.values(), key=lambda one: (-one.count, one.code, one.place))
     found = sum(one.count for one in ordered)
     return DeadLetterReport(app, topic, found, start > info.starts[0], ordered)
@@ -171,7 +172,11 @@ def _not_redrivable(offset: int, why: str) -> RequestError:
 
 
 def _added(
-    group: DeadLetterGroup | None, name: tuple[str, str], row: ReadRow, headers: dict[str, str]
+    group: DeadLetterGroup | None,
+    name: tuple[str, str],
+    row: ReadRow,
+    headers: dict[str, str],
+    offsets: int,
 ) -> DeadLetterGroup:
     """A group with one more dead letter, which is newer than all before."""
     source = headers.get(POSITION, "").rsplit("/", 2)[0]
@@ -184,7 +189,7 @@ def _added(
         last=row.timestamp if group is None else max(group.last, row.timestamp),
         message=headers.get(MESSAGE, ""),
         sources=sources if not source or source in sources else [*sources, source],
-        offsets=[*([] if group is None else group.offsets), row.offset][-OFFSETS_SHOWN:],
+        offsets=[*([] if group is None else group.offsets), row.offset][-offsets:],
     )
 
 

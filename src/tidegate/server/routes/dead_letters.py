@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from tidegate.server.bodies import parsed, read_body
-from tidegate.server.dead_letters import grouped_dead_letters, redrive
+from tidegate.server.dead_letters import MOST_OFFSETS, OFFSETS_SHOWN, grouped_dead_letters, redrive
 from tidegate.server.guard import CALLER, Caller, needs
 from tidegate.server.json_response import JsonResponse
 from tidegate.server.parameters import AppName, IdempotencyKey, Server
 from tidegate.server.tokens import Scope
 
 router = APIRouter(tags=["apps"])
-MOST_OFFSETS = 1_000
 LONGEST_REASON = 4096
 
 
@@ -35,10 +34,16 @@ _INSPECTED = msgspec.json.Decoder(Redrive)
 
 @router.get("/apps/{app}/dead-letters")
 @needs(Scope.READ)
-def show_dead_letters(server: Server, app: AppName) -> JsonResponse:
+def show_dead_letters(
+    server: Server,
+    app: AppName,
+    offsets: Annotated[
+        int, Query(ge=1, le=MOST_OFFSETS, description="How many offsets of each group are named.")
+    ] = OFFSETS_SHOWN,
+) -> JsonResponse:
     """The newest dead letters of an app, grouped by error and line."""
     [manifest] = server.apps.of(app)
-    return JsonResponse(grouped_dead_letters(server.log, manifest.app))
+    return JsonResponse(grouped_dead_letters(server.log, manifest.app, offsets))
 
 
 @router.post("/apps/{app}/dead-letters/redrive")
