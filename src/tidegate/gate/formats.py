@@ -63,6 +63,17 @@ class GateTotals(msgspec.Struct, frozen=True, array_like=True):
     gate_wide: bool = False
     """Whether a gate-wide pause is in force."""
 
+    def shown(self) -> dict[str, int | bool | None]:
+        """The totals, as the server shows them."""
+        return {
+            "paused": self.paused,
+            "waiting_keys": self.keys,
+            "held": self.held,
+            "bytes": self.bytes,
+            "oldest": self.oldest,
+            "gate_wide": self.gate_wide,
+        }
+
     def __add__(self, other: GateTotals) -> GateTotals:
         times = [time for time in (self.oldest, other.oldest) if time is not None]
         return GateTotals(

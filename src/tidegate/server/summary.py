@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidegate.errors import LogError, TidegateError
+from tidegate.gate.formats import GateTotals
 from tidegate.server.app_events import AppEvent
 from tidegate.server.app_follower import AppState
 from tidegate.server.app_report import DeadLetters, report
@@ -120,18 +121,9 @@ class Summary:
             with self._server.gate(manifest, name, {}, seconds=0.0) as (gate, _):
                 totals = gate.totals()
         except TidegateError as error:
-            unknown = dict.fromkeys(("paused", "waiting_keys", "held", "bytes", "oldest", "gate_wide"))
+            unknown = dict.fromkeys(GateTotals().shown())
             return {**unknown, **rates, "trouble": {"code": error.code, "message": error.message}}
-        return {
-            "paused": totals.paused,
-            "waiting_keys": totals.keys,
-            "held": totals.held,
-            "bytes": totals.bytes,
-            "oldest": totals.oldest,
-            "gate_wide": totals.gate_wide,
-            **rates,
-            "trouble": None,
-        }
+        return {**totals.shown(), **rates, "trouble": None}
 
 
 def _shown(

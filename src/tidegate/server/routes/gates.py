@@ -181,16 +181,10 @@ def _fits(one: KeyState, status: str | None) -> bool:
 
 
 def _summary(gate: GateQuery) -> dict[str, Any]:
-    totals = gate.totals()
     return {
         "app": gate.app,
         "gate": gate.name,
-        "paused": totals.paused,
-        "waiting_keys": totals.keys,
-        "held": totals.held,
-        "bytes": totals.bytes,
-        "oldest": totals.oldest,
-        "gate_wide": totals.gate_wide,
+        **gate.totals().shown(),
         "partitions": gate.entry.partitions,
         "topics": {what: getattr(gate.entry, what) for what in ("status", "trigger", "admitted", "audit")},
     }
