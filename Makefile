@@ -25,7 +25,7 @@ demo: setup
 WORKERS ?= auto
 
 test: setup-tests
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --durations=60 --durations-min=4
 
 check: setup
 	$(MAKE) -j2 --output-sync lint fast
