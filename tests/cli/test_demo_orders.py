@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -15,12 +16,15 @@ import termios
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 from tests.cli.conftest import Run
 from tests.cli.test_process import WAIT, start
+from tests.dashboard.browser import launched, tab
 from tests.waiting import wait_for
 
 import tidegate
@@ -80,6 +84,7 @@ def test_on_a_terminal_it_runs_until_ctrl_c_and_takes_its_processes_with_it(tmp_
         terminal.read_until(lambda text: "pause orders-gate ada" in text)
         terminal.read_until(lambda text: re.search(r"[1-9][0-9,]* orders passed", text) is not None)
         assert len(processes_in(folder)) >= 3
+        look_at_the_dashboard(terminal)
         terminal.read_until(lambda text: re.search(r"kill -9 [0-9]+ ", text) is not None)
         worker = int(re.findall(r"kill -9 ([0-9]+) ", terminal.text)[-1])
         assert worker in processes_in(folder)
@@ -92,6 +97,22 @@ def test_on_a_terminal_it_runs_until_ctrl_c_and_takes_its_processes_with_it(tmp_
     assert "0 out of turn" in terminal.text
     assert "totals are their sums" in terminal.text
     assert "orders: stopped" in (folder / "run.txt").read_text()
+
+
+def look_at_the_dashboard(terminal: OnTerminal) -> None:
+    """The address on the screen opens the overview, which is live: orders pass the gate."""
+    if shutil.which("chromium") is None:
+        return
+    [url] = set(re.findall(r"dashboard:? +(http://127\.0\.0\.1:[0-9]+)/ui/", terminal.text))
+    with (
+        sync_playwright() as playwright,
+        closing(launched(playwright)) as browser,
+        tab(browser, url) as opened,
+    ):
+        page = opened.live()
+        app = page.locator("[data-app=orders]")
+        expect(app.get_by_role("link", name="orders-gate")).to_be_visible()
+        expect(app.get_by_text(re.compile(r"^[1-9][0-9.,]*/s$")).first).to_be_visible()
 
 
 @pytest.mark.slow

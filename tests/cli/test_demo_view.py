@@ -47,7 +47,7 @@ def test_everything_stands_on_a_small_screen() -> None:
     assert len(lines) <= 22
     assert max(map(len, lines)) <= 80
     for part in (
-        "http://127.0.0.1:8470",
+        "dashboard http://127.0.0.1:8470/ui/",
         "orders in 200/s   totals out 189/s   behind 12",
         "1 paused   57 orders held (2.0 KiB, the oldest for 9 s)",
         "4,567 orders passed, each directly after the previous one",

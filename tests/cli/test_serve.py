@@ -59,6 +59,7 @@ def test_a_server_runs_until_it_is_stopped(tmp_path: Path) -> None:
     with closing(SqliteLog(home / "log.db")) as log:
         prepare(gated().build(), log, SystemClock(), partitions=2)
     first, url = _started(tmp_path)
+    assert "<title>tidegate</title>" in httpx2.get(f"{url}/ui/", timeout=30).text
     second, other = _started(tmp_path)
     for one in (url, other):
         assert httpx2.get(f"{one}/gates", timeout=30).json()["gates"][0]["gate"] == "door"
@@ -80,4 +81,6 @@ def _started(folder: Path) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-m", "tidegate", "serve", "--port", "0", "--json"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    return process, json.loads(process.stdout.readline())["url"]
+    printed = json.loads(process.stdout.readline())
+    assert printed["dashboard"] == f"{printed['url']}/ui/"
+    return process, printed["url"]

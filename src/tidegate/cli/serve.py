@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.dashboard_url import dashboard_of
 from tidegate.cli.options import AsJson, LogUrl
 from tidegate.cli.output import print_json, print_line, print_table
 from tidegate.config.config import Config, load_config
@@ -40,7 +41,7 @@ def serve(
     log: LogUrl = None,
     json: AsJson = False,
 ) -> None:
-    """Serve gates, stores, topics and apps of the log over HTTP, until Ctrl-C."""
+    """Serve gates, stores, topics and apps of the log over HTTP, and the dashboard, until Ctrl-C."""
     try:
         from tidegate.server.serve import serve as run
         from tidegate.server.settings import server_settings
@@ -58,9 +59,10 @@ def serve(
 
     def started(url: str) -> None:
         if json:
-            print_json({"url": url})
+            print_json({"url": url, "dashboard": dashboard_of(url)})
         else:
             print_line("listening on ", (url, "bold"))
+            print_line("dashboard:   ", (dashboard_of(url), "bold"))
 
     run(config, settings, started)
 

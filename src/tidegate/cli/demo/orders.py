@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.cli.dashboard_url import dashboard_of
 from tidegate.cli.demo.api import Api
 from tidegate.cli.demo.broker import own_broker
 from tidegate.cli.demo.folder import PARTITIONS, make_folder
@@ -83,7 +84,7 @@ def _run(folder: Path, connection: Connection, seconds: float | None, screen: Sc
         Source(connection) as source,
     ):
         url = _url(server)
-        screen.report("serving", url=url, pids=[server.pid, app.pid])
+        screen.report("serving", url=url, dashboard=dashboard_of(url), pids=[server.pid, app.pid])
         _print_commands(screen, folder, url)
         with closing(Watch(Api(url), lambda: source.sent, began)) as watch:
             demo = RunningDemo([server, app], watch, screen)
@@ -149,7 +150,7 @@ def _url(server: Child) -> str:
 
 def _print_commands(screen: Screen, folder: Path, url: str) -> None:
     command = _tidegate()
-    screen.report("try", f"  the server listens on {url}. Try, in another terminal:")
+    screen.report("try", f"  dashboard: {dashboard_of(url)}   Try, in another terminal:")
     for text in (
         f"cd {shlex.quote(str(folder))}",
         f"{command} pause {GATE} {CUSTOMER} --reason chargeback   # the others continue",

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.dashboard_url import dashboard_of
 from tidegate.cli.demo.watch import Customer, Snapshot
 from tidegate.cli.output import print_json, print_line
 from tidegate.text.render import printable
@@ -91,7 +92,7 @@ def rendered(
     taken = NUMBER_LINES + sum(-(-one.cell_len // size.width) for one in tried)
     rows = max(FEWEST_ROWS, min(ROWS_SHOWN, size.height - taken))
     return Group(
-        Text(printable(now.url), "cyan"),
+        Text.assemble(("dashboard ", "dim"), (printable(dashboard_of(now.url)), "cyan")),
         Text.assemble(
             ("orders in ", "dim"),
             f"{now.sent_per_second:,.0f}/s",
