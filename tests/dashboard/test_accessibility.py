@@ -58,15 +58,22 @@ def test_axe_finds_nothing_on_any_route(
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator("[data-step=applied]")).to_be_visible()
     connection.send(EVENTS, "ada", 3)
-    found = {}
+    found: dict[tuple[object, ...], list[object]] = {}
     for path, shown in ROUTES.items():
         opened.open(path)
         expect(page.locator(shown).first).to_be_visible()
-        for size in (WIDE, PHONE):
-            for scheme in ("light", "dark"):
-                if problems := problems_of(opened, page, size, scheme):
-                    found[path, size, scheme] = problems
+        found |= {(path, *how): what for how, what in problems(opened).items()}
     assert found == {}
+
+
+def problems(opened: Tab) -> dict[tuple[tuple[int, int], str], list[object]]:
+    """What is wrong with a page, in light and dark, wide and on a phone."""
+    found = {}
+    for size in (WIDE, PHONE):
+        for scheme in ("light", "dark"):
+            if wrong := problems_of(opened, opened.page, size, scheme):
+                found[size, scheme] = wrong
+    return found
 
 
 def problems_of(opened: Tab, page: Page, size: tuple[int, int], scheme: str) -> list[object]:

@@ -126,6 +126,7 @@ def test_the_keyboard_reaches_everything(open_tab: Open, working: Working) -> No
         ("/topology", "No app has run on this log yet"),
         ("/topics", "The log has no topic yet"),
         ("/stores", "No app has a store"),
+        ("/upgrades", "No app has run on this log yet"),
         ("/tasks", "No app has run on this log yet"),
         ("/dead-letters", "No app has run on this log yet"),
         ("/audit", "Nothing was paused yet"),
@@ -141,7 +142,7 @@ def test_a_screen_without_data_names_the_command_to_begin_with(open_tab: Open, p
     "path",
     [
         "/nowhere",
-        *(f"/{one}/never" for one in ("gates", "topics", "stores", "topology", "dead-letters")),
+        *(f"/{one}/never" for one in ("gates", "topics", "stores", "topology", "dead-letters", "upgrades")),
         "/gates/never/key?key=a",
         "/audit?gate=never",
     ],

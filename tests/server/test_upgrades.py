@@ -34,6 +34,10 @@ def test_an_upgrade_that_waits_is_shown_and_consented_to(client: Client, waiting
     assert app["upgrade"]["differences"]["totals"]["removed"] == 6
     assert [one["code"] for one in app["upgrade"]["questions"]] == ["many-removed"]
     assert [one["state"] for one in app["generations"]] == ["active", "candidate"]
+    candidate = app["generations"][1]
+    assert candidate["components"] == {"sums": "recalculate"}
+    [change] = candidate["changes"]
+    assert change.startswith("new filter (")
     ready = client.get("/health/ready")
     assert (ready.status_code, ready.json()["reason"]) == (503, "waiting-for-consent")
     assert got(client, "/apps/shop")["waits_for"][0]["code"] == "many-removed"

@@ -35,7 +35,7 @@ export function attention(frame: Frame, series: Series, now: number): Attention[
       add("warn", "restoring", `${name}: ${plural(app.tasks_restoring, "task")}`, `${count(app.restored)} of ${count(app.to_restore)} records`, link("tasks"));
     }
     if (app.upgrade !== null && app.upgrade.state === "waiting") {
-      add("warn", "upgrade", `${name} waits for consent`, `tidegate upgrade ${name}`, page);
+      add("warn", "upgrade", `${name} waits for consent`, plural(app.upgrade.questions, "question"), link("upgrades", name));
     }
     if (rises(series.of("apps", name, "lag"))) {
       const behind = app.lag_seconds === null ? "" : `${duration(app.lag_seconds)} behind, `;

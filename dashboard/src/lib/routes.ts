@@ -11,4 +11,5 @@ export const ENTRIES: Entry[] = [
   { path: "dead-letters", label: "Dead letters", icon: "letters", key: "d" },
   { path: "tasks", label: "Tasks", icon: "tasks", key: "k" },
   { path: "audit", label: "Audit", icon: "audit", key: "a" },
+  { path: "upgrades", label: "Upgrades", icon: "upgrades", key: "u" },
 ];

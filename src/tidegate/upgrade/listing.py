@@ -6,7 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from tidegate.changes.changes import Changes
 from tidegate.changes.compare import compare
+from tidegate.changes.summary import clauses
 from tidegate.log import names
 from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
@@ -14,7 +16,9 @@ from tidegate.runtime.topics.control import Control, manifest_key
 from tidegate.runtime.topics.manifests import active_manifest, code_of, manifest_of, visible_control
 from tidegate.runtime.topics.upgrades import Differences, finished_of, upgrade_of
 from tidegate.topology.manifest import Manifest
+from tidegate.upgrade.component_plans import ACTIONS
 from tidegate.upgrade.finish import left_topics
+from tidegate.upgrade.plan import Action
 
 
 class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +31,11 @@ class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
     began: int | None = None
     """When its upgrade began, or its manifest was written, in ms."""
     kinds: list[str] = []
-    """What changed against the generation before it."""
+    """What kinds of changes led from the generation before it to this one."""
+    changes: list[str] = []
+    """One text for each of them, with source lines, as in the plan."""
+    components: dict[str, Action] = {}
+    """What its upgrade does, or did, with each component."""
     differences: dict[str, Differences] = {}
     """What was published for it, by table topic and model; known for the newest upgrade."""
     left: list[str] = []
@@ -64,25 +72,28 @@ def _info(
         state: Literal["active", "former", "candidate"] = "active"
     else:
         state = "former" if number < active.generation else "candidate"
+    changes = _changes(control, manifest, before)
     return GenerationInfo(
         generation=number,
         state=state,
         upgrade="" if newest is None else newest.state,
         began=control.times.get(manifest_key(number)) if newest is None else newest.began,
-        kinds=_kinds(control, manifest, before),
+        kinds=[] if changes is None else [str(kind) for kind in changes.kinds],
+        changes=[] if changes is None else clauses(changes),
+        components={} if changes is None else {one.id: ACTIONS[one.verdict] for one in changes.components},
         differences={} if newest is None else newest.differences,
         left=[topic for topic in left if _newest_of(control, topic) == number],
         finished=finished_of(control, number) is not None,
     )
 
 
-def _kinds(control: Control, manifest: Manifest, before: Manifest | None) -> list[str]:
+def _changes(control: Control, manifest: Manifest, before: Manifest | None) -> Changes | None:
+    """Return what led to a generation; None for the first one."""
     if before is None:
-        return []
-    changes = compare(
+        return None
+    return compare(
         before, manifest, code_of(control, before.generation), code_of(control, manifest.generation)
     )
-    return [str(kind) for kind in changes.kinds]
 
 
 def _newest_of(control: Control, topic: str) -> int:
