@@ -31,14 +31,22 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _of_session(leader: int) -> list[int]:
+def of_session(leader: int) -> list[int]:
+    """The processes of a session. Python workers of Spark have groups of their own, but not sessions."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             state = (entry / "stat").read_text().rpartition(")")[2].split()
-            if entry.name.isdigit() and int(state[3]) == leader:
+            if entry.name.isdigit() and int(state[3]) == leader and state[0] != "Z":
                 found.append(int(entry.name))
     return found
+
+
+def send_to_session(leader: int, number: signal.Signals) -> None:
+    """Send a signal to a process and everything that it started."""
+    for pid in of_session(leader):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 class Node:
@@ -58,11 +66,7 @@ class Node:
             )
 
     def send(self, number: signal.Signals) -> None:
-        """To the process and everything that it started: Python workers have groups of their own, but not
-        sessions."""
-        for pid in _of_session(self.process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+        send_to_session(self.process.pid, number)
 
     def wait_for(self, text: str) -> None:
         deadline = time.monotonic() + HANG_SECONDS

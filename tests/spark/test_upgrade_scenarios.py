@@ -1,5 +1,5 @@
-"""Each reason for an upgrade on real Spark, on both logs, while records are sent all the time: what a
-committed reader of each sink sees, and the rows after it."""
+"""Each reason for an upgrade on real Spark, on both logs, while records are sent all the time and workers of
+slots are killed: what a committed reader of each sink sees, and the rows after it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.conftest import PATIENT
 from tests.spark.scenarios import SCENARIOS, UNCHANGED
 from tests.spark.two_versions import SQLITE, written_versions
-from tests.spark.upgrade_story import PARTITIONS, AllSeen, Story
+from tests.spark.upgrade_story import PARTITIONS, AllSeen, SlotKiller, Story
 from tests.upgrade.upgraded import added, check_upgraded
 from tests.waiting import HANG_SECONDS
 
@@ -69,8 +70,10 @@ def test_a_reader_sees_old_records_then_one_per_differing_key_then_live_ones(
     plan = make_plan(log.log, app.build(), SystemClock())
     assert name in plan.changes.kinds
     before: AllSeen = {}
+    killer = SlotKiller(log.log, prefix)
 
     def look(point: str) -> None:
+        killer.reached(point)
         if point == "upgrade.3":  # the old version has stopped
             before.update(story.seen())
         elif point == "upgrade.6":  # the next step decides
@@ -80,8 +83,16 @@ def test_a_reader_sees_old_records_then_one_per_differing_key_then_live_ones(
         known = find_manifest(log.log, prefix)
         with installed(look):
             entry = upgrade_on_spark(
-                app, spark, name=story.version(2), config=config, slots=2, consent=story.consent
+                app,
+                spark,
+                name=story.version(2),
+                config=config,
+                slots=2,
+                patience=PATIENT,
+                consent=story.consent,
             )
+        killer.join()
+        assert [one.attempt for one in killer.restarted] == [2, 2]
         assert old.wait(HANG_SECONDS)
         assert old.state.value == "stopped"
         assert entry is not None

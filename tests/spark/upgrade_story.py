@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from tests.spark.conftest import connected
 from tests.spark.scenarios import Rows, Scenario
 from tests.upgrade.upgraded import Seen, seen
-from tests.waiting import wait_for
+from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate import TableTopic, Topic
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
+from tidegate.log import names
+from tidegate.log.protocol import Log
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.topics.control import read_control
+from tidegate.runtime.topics.status import Landing, StatusFollower
 from tidegate.runtime.topics.upgrades import UpgradeEntry, upgrade_of
 from tidegate.upgrade.consent import Consent
 
@@ -100,3 +106,42 @@ class Story:
         found = upgrade_of(read_control(self._log.log, self.prefix))
         assert found is not None
         return found
+
+
+class SlotKiller:
+    """Kills the worker of one slot in each step of a recalculation, as soon as it has started."""
+
+    def __init__(self, log: Log, app: str) -> None:
+        self._log, self._app = log, names.upgrade(app)
+        self._threads: list[threading.Thread] = []
+        self.restarted: list[Landing] = []
+        """The slots that were started again after their worker was killed."""
+
+    def reached(self, point: str) -> None:
+        """A step is about to start its slots."""
+        if point == "recalculate.3":
+            self._threads.append(
+                threading.Thread(target=self._kill_next, args=(StatusFollower(self._log, self._app),))
+            )
+            self._threads[-1].start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(HANG_SECONDS)
+
+    def _kill_next(self, follower: StatusFollower) -> None:
+        with closing(follower):
+            killed: Landing | None = None
+            for landing in self._landings(follower):
+                if killed is None:
+                    os.kill(landing.pid, signal.SIGKILL)
+                    killed = landing
+                elif landing.slot == killed.slot and landing.attempt > killed.attempt:
+                    self.restarted.append(landing)
+                    return
+
+    @staticmethod
+    def _landings(follower: StatusFollower) -> Iterator[Landing]:
+        deadline = time.monotonic() + HANG_SECONDS
+        while time.monotonic() < deadline:
+            yield from (one for one in follower.poll(0.1) if isinstance(one, Landing))
