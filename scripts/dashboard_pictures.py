@@ -27,7 +27,7 @@ SECONDS = "90"
 LARGEST = 150_000
 PICTURES = {
     "overview": ("/", "[data-app=orders]", 700),
-    "topology": ("/topology/orders", "svg [data-step]", 560),
+    "topology": ("/topology/orders", "svg [data-step]", 360),
     "gate": ("/gates/orders-gate/key?key=ada&app=orders", "[data-column=held] li", 800),
 }
 
