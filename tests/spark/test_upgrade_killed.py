@@ -121,13 +121,13 @@ def written(log: Connection, prefix: str) -> dict[TopicPartition, Offset]:
     return dict(log.log.ends(at, committed=False))
 
 
-def stop_in_transaction(run: Command, log: Connection, *topics: str) -> None:
-    """Stop all processes of a run while it has a transaction with records of these topics open."""
+def stop(run: Command, log: Connection, *topics: str, in_transaction: bool) -> None:
+    """Stop all processes of a run while it has a transaction with records of these topics open, or none."""
     at = [one for topic in topics for one in partitions_of(log.log.describe(topic))]
 
     def stopped() -> bool:
         send_to_session(run.process.pid, signal.SIGSTOP)
-        if sum(log.log.ends(at, committed=False).values()) > sum(log.log.ends(at).values()):
+        if (log.log.ends(at, committed=False) != log.log.ends(at)) == in_transaction:
             return True
         send_to_session(run.process.pid, signal.SIGCONT)
         return False
@@ -147,18 +147,25 @@ def go_on(start: Start, story: Story, lost: frozenset[int] = frozenset()) -> Non
     assert set(story.numbers) - events.keys() <= lost
 
 
-@pytest.mark.soak
+@pytest.mark.parametrize(
+    "in_transaction",
+    [
+        pytest.param(False, id="between transactions"),
+        pytest.param(True, id="in a transaction", marks=pytest.mark.soak(only="starts Spark twice")),
+    ],
+)
 def test_killed_between_publications_and_in_the_repair_while_the_old_version_sleeps(
-    start: Start, config: Config, log: Connection, story: Story, prefix: str
+    start: Start, config: Config, log: Connection, story: Story, prefix: str, *, in_transaction: bool
 ) -> None:
-    """The old version is stopped in the middle of a transaction, with all its processes. It wakes after the
-    decision: nothing that it writes counts. Events of records that it left in internal topics are lost, to
-    which `--yes` consents."""
+    """The old version is stopped with all its processes, and with records to process. It wakes after the
+    decision: nothing that it writes counts. The broker aborts a transaction that was open by itself, after 10
+    seconds. Events of records that were left in internal topics are lost, to which `--yes` consents."""
     story.send(60)
     with command(config, "run", story.version(1)) as old:
         story.wait_for_events()
         with story.sending():
-            stop_in_transaction(old, log, story.out, story.events)
+            stop(old, log, story.out, story.events, in_transaction=in_transaction)
+        story.send(20)
         killed = Killed(story, log)
         undelivered = frozenset(story.numbers) - story.sent_events().keys()
         upgrading = kill_at(config, [("upgrade.7", 3)], "upgrade", story.version(2), "--yes")
