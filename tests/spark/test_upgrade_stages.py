@@ -84,10 +84,12 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def flags(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the files that make the stage fail: outside of the project, which executors have in
-    another folder."""
-    return tmp_path_factory.mktemp("flags")
+def flags(tmp_path: Path) -> Path:
+    """The folder of the files that make the stage fail: inside of the project, which executors have in a zip
+    file."""
+    folder = tmp_path / "flags"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.waiting import HANG_SECONDS
 
 from tidegate.clock import SystemClock
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.fingerprint import use_roots
 from tidegate.load import load_app
 from tidegate.log import names
 from tidegate.log.location import LogLocation
@@ -25,13 +26,13 @@ from tidegate.log.reads import read_between
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.driver.coordinator import Coordinator, DriverResources, Patience
 from tidegate.runtime.driver.prepare import prepare
-from tidegate.runtime.driver.takeover import Claim
+from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.slot.stage import Stage
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.runtime.topics.status import Failure, decoded
 from tidegate.spark import ship
 from tidegate.spark.ship import fingerprint
-from tidegate.spark.worker import run_order
+from tidegate.spark.worker import _attached, run_order
 from tidegate.topology.code import Code
 from tidegate.topology.node_entries import node_entries
 from tidegate.types import TopicPartition
@@ -55,6 +56,21 @@ def app():
     made.stream(Topic("in", int)).map(doubled).to(Topic("out", int))
     return made
 """
+WITH_PATH = """
+from pathlib import Path
+
+from tidegate import App, TableTopic, Topic
+
+FLAGS, LIMITS = Path("FOLDER/flags"), "FOLDER/limits"
+
+
+def doubled(value: int) -> int:
+    return value * len(FLAGS.parts) if LIMITS else value
+
+
+app = App("refused")
+app.stream(Topic("in", int)).map(doubled).sum("sums", int).to(TableTopic("out", int))
+"""
 NAME = "worker_app:app"
 SPARK = "An exception was thrown from the Python worker"
 
@@ -68,6 +84,7 @@ class Project:
         (folder / "worker_helpers.py").write_text(HELPERS.format(2))
         self.location = LogLocation(f"sqlite:///{folder}/log.db")
         self.sent = fingerprint(NAME)
+        self.roots: list[str] = []
 
     def order(self, claim: Claim, slot: int, attempt: int) -> SlotOrder:
         return SlotOrder(
@@ -83,6 +100,7 @@ class Project:
             attempt=attempt,
             writer=claim.writer_id(slot),
             commit_interval_ms=20,
+            roots=self.roots,
         )
 
     def driver(self, log: Log, launcher: Executors, slots: int, patience: Patience) -> Coordinator:
@@ -219,6 +237,25 @@ def test_executors_with_other_code_are_refused_in_a_preview_with_both_fingerprin
     there = driver.entry().units["worker_helpers:doubled"]
     assert f"{there.digest} at {there.location} there" in caught.value.message
     assert caught.value.message.count("worker_helpers.py:1") == 2
+
+
+def test_a_path_in_the_folder_of_the_project_is_the_same_code_on_executors_that_have_it_in_a_zip_file(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "worker_app.py").write_text(WITH_PATH.replace("FOLDER", str(project.folder)))
+    project.sent = fingerprint(NAME)
+    with closing(open_log(project.location, clock=SystemClock())) as log:
+        topology = load_app(NAME).build()
+        prepare(topology, log, SystemClock())
+        project.roots = Code(topology.module).roots()
+        shipped = ship.zip_package(NAME, tmp_path_factory.mktemp("shipped"))
+        without_app(project)
+        monkeypatch.syspath_prepend(str(shipped))
+        forget()
+        with closing(take_over(log, "refused", 1, SystemClock())) as claim:
+            assert _attached(project.order(claim, 0, 1), log, SystemClock()).manifest.app == "refused"
+        assert sys.modules["worker_app"].__file__ == f"{shipped}/worker_app.py"
+    use_roots([])
 
 
 def failures(log: Log) -> list[Failure]:

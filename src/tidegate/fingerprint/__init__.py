@@ -6,5 +6,16 @@ from tidegate.fingerprint.fingerprint import ALGORITHM, Fingerprint, Unit, Unsee
 from tidegate.fingerprint.fingerprints import Fingerprints
 from tidegate.fingerprint.index import forget
 from tidegate.fingerprint.logic import logic
+from tidegate.fingerprint.roots import use_roots
 
-__all__ = ["ALGORITHM", "Fingerprint", "Fingerprints", "Unit", "Unseen", "forget", "logic", "python_version"]
+__all__ = [
+    "ALGORITHM",
+    "Fingerprint",
+    "Fingerprints",
+    "Unit",
+    "Unseen",
+    "forget",
+    "logic",
+    "python_version",
+    "use_roots",
+]

@@ -62,6 +62,10 @@ class Fingerprints:
             version=version,
         )
 
+    def roots(self) -> list[str]:
+        """Return the folders that the project is imported from."""
+        return list(self._explored().roots)
+
     def units(self) -> dict[str, Unit]:
         """Return all units that a fingerprint so far has reached."""
         fresh = self._reached & self._graph.named & ~self._made

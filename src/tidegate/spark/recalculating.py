@@ -31,6 +31,7 @@ from tidegate.spark.runnable import RunnableApp, name_of
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, ship
 from tidegate.spark.stages import check_stages
+from tidegate.topology.code import Code
 from tidegate.topology.graph import Topology
 from tidegate.upgrade.consent import Consent
 from tidegate.upgrade.leftovers import state_folder
@@ -130,7 +131,7 @@ def _on_slots(
     topology = app.build()
     check_stages(topology)
     check_registry(topology)
-    shipped = fingerprint(imported)
+    shipped, roots = fingerprint(imported), Code(topology.module).roots()
 
     def order(claim: Claim, slot: int, attempt: int) -> SlotOrder:
         return SlotOrder(
@@ -148,6 +149,7 @@ def _on_slots(
             writer=claim.writer_id(slot),
             commit_interval_ms=COMMIT_INTERVAL_MS,
             paths=[path for path in sys.path if path],
+            roots=roots,
         )
 
     with ExitStack() as stack:

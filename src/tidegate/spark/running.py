@@ -44,6 +44,7 @@ from tidegate.spark.runnable import RunnableApp, name_of
 from tidegate.spark.session import check_session
 from tidegate.spark.ship import fingerprint, ship
 from tidegate.spark.stages import check_stages
+from tidegate.topology.code import Code
 from tidegate.topology.graph import Topology
 from tidegate.upgrade.consent import Consent
 from tidegate.upgrade.publication import complete
@@ -109,6 +110,7 @@ class Running:
             run = self._prepared(app, topology, session, log, clock, upgrading)
             threads = self._sinks(given, topology, log, clock, catch_up=until_caught_up) if given else []
             self._fingerprint = fingerprint(name)
+            self._roots = Code(topology.module).roots()
             ship(name, session.sparkContext)
             caught_up = CaughtUp(run, log) if until_caught_up else None
             self._pinned = caught_up.as_plain() if caught_up is not None else None
@@ -232,6 +234,7 @@ class Running:
             commit_interval_ms=config.commit_interval_ms,
             pinned=self._pinned,
             paths=[path for path in sys.path if path],
+            roots=self._roots,
         )
 
 

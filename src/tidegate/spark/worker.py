@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.errors import TidegateError
-from tidegate.fingerprint import forget
+from tidegate.fingerprint import forget, use_roots
 from tidegate.load import load_app
 from tidegate.log import names
 from tidegate.log.open import open_log
@@ -70,6 +70,7 @@ def run_order(data: bytes) -> Iterator[int]:
 def _attached(order: SlotOrder, log: Log, clock: Clock) -> Run:
     """Import the version of the app that the driver has, and find out what it runs."""
     import_version(order.app, order.fingerprint)
+    use_roots(order.roots)
     use_registry(order.registry)
     topology = load_app(order.app, order.settings).build()
     replay = order.replay

@@ -49,6 +49,10 @@ class Code:
             seen = _first_seen[root] = _Seen(found, units, _Bindings(root, units))
         return self._add(seen.fingerprint, seen.units)
 
+    def roots(self) -> list[str]:
+        """Return the folders that the project is imported from."""
+        return self._source.roots()
+
     def entry(self) -> CodeEntry:
         """Return the record of everything that was computed so far."""
         return CodeEntry(dict(sorted(self._units.items())), dict(sorted(self._known.items())))

@@ -44,6 +44,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks of the slot as far as they are planned; for display only."""
     paths: list[str] = []
     """Folders to import from, on the driver's own host."""
+    roots: list[str] = []
+    """Folders that the driver imports the project from: paths below them are the same code on any host."""
 
     def __repr__(self) -> str:
         """Leaves out the settings: they may be secrets."""
