@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,8 @@ new PerformanceObserver((list) => {
   for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
 }).observe({ entryTypes: ["longtask"] });
 """
+measured = logging.getLogger("tests.dashboard")
+"""Figures, shown by `pytest --log-cli-level=INFO`."""
 WIDE, PHONE = (1280, 800), (390, 844)
 expect.set_options(timeout=20_000)
 

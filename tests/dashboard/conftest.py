@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.dashboard.browser import Tab, launched, tab
-from tests.server.conftest import config, connection, log, served, working
+from tests.server.conftest import config, connection, d, log, served, working
 
 from tidegate.config.config import Config
 from tidegate.log.sqlite.log import SqliteLog
 
-__all__ = ["config", "connection", "log", "working"]
+__all__ = ["config", "connection", "d", "log", "working"]
 Open = Callable[..., Tab]
 
 

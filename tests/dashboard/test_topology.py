@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.dashboard.browser import tab
+from tests.dashboard.browser import measured, tab
 from tests.dashboard.conftest import Open
 from tests.gate.app import EVENTS
 from tests.gate.working import Working
+from tests.repetitions import repeated
 
 from tidegate import App, Topic
 from tidegate.connect.connection import Connection
@@ -71,6 +72,7 @@ def same(number: int) -> int:
     return number
 
 
+@pytest.mark.soak
 def test_two_hundred_steps_are_drawn_without_blocking_the_page(
     browser: Browser,
     serving: Callable[..., AbstractContextManager[str]],
@@ -84,5 +86,7 @@ def test_two_hundred_steps_are_drawn_without_blocking_the_page(
         began = time.monotonic()
         page.get_by_role("link", name="Topology").click()
         expect(page.locator("svg [data-step]")).to_have_count(201)
-        assert time.monotonic() - began < 10  # 2 s on a machine that does nothing else
-        assert page.evaluate("window.longest") < 500
+        took, longest = time.monotonic() - began, page.evaluate("window.longest")
+        measured.info(f"200 steps: drawn in {took:.1f} s, longest task {longest:.0f} ms")
+        assert took < repeated(10, 2)  # the suite runs beside other processes
+        assert longest < repeated(500, 100)
