@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 IN_A_TABLE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+|closed")
@@ -22,12 +23,32 @@ ROOT_CLASS = "TidegateError"
 SPELLED = {"f'no-such-{what}'": ("no-such-gate", "no-such-store")}
 
 
-@dataclass(frozen=True, slots=True)
+Call = tuple[ast.Call, "ast.FunctionDef | None"]
+
+
+@dataclass(frozen=True)
 class Module:
     """A file of Python."""
 
     path: Path
     tree: ast.Module
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Every call, with the innermost function that it stands in."""
+        found: list[Call] = []
+        waiting: list[tuple[ast.AST, ast.FunctionDef | None]] = [(self.tree, None)]
+        while waiting:
+            node, inside = waiting.pop()
+            if isinstance(node, ast.Call):
+                found.append((node, inside))
+            within = node if isinstance(node, ast.FunctionDef) else inside
+            waiting += [(child, within) for child in ast.iter_child_nodes(node)]
+        return found
 
 
 def modules(folder: Path) -> list[Module]:
@@ -36,7 +57,7 @@ def modules(folder: Path) -> list[Module]:
 
 def error_classes(source: Iterable[Module]) -> set[str]:
     """The root and everything that is made of it."""
-    classes = [node for one in source for node in ast.walk(one.tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for one in source for node in one.nodes if isinstance(node, ast.ClassDef)]
     known = {ROOT_CLASS}
     while True:
         more = {one.name for one in classes if any(_last(base) in known for base in one.bases)} - known
@@ -52,7 +73,7 @@ def source_codes(source: list[Module]) -> tuple[dict[str, str], list[str]]:
     unclear: list[str] = []
     passed_on: dict[str, int] = {}
     for module in source:
-        for call, inside in _calls(module):
+        for call, inside in module.calls:
             given = _code_of(call, classes)
             place = f"{module.path.name}:{call.lineno}"
             if given is None:
@@ -82,7 +103,7 @@ def _passed_on(
     whose calls were looked at already: functions of two modules may have one name."""
     found, further = {}, {}
     for module in source:
-        for call, inside in _calls(module):
+        for call, inside in module.calls:
             if (name := _last(call.func)) in functions:
                 given = _argument(call, functions[name], "code")
                 if isinstance(given, ast.Constant) and SHAPE.fullmatch(str(given.value)):
@@ -100,32 +121,15 @@ def looked_for(tests: Iterable[Module], classes: set[str], codes: Iterable[str])
     found: set[str] = set()
     for module in tests:
         made = {
-            id(inner) for call, _ in _calls(module) if _last(call.func) in classes for inner in ast.walk(call)
+            id(inner) for call, _ in module.calls if _last(call.func) in classes for inner in ast.walk(call)
         }
-        prose = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Constant) and id(node) not in made | prose:
+        left_out = made | {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+        for node in module.nodes:
+            if isinstance(node, ast.Constant) and id(node) not in left_out:
                 text = node.value.decode(errors="replace") if isinstance(node.value, bytes) else node.value
                 if isinstance(text, str):
                     found |= wanted & {text, *_IN_TEXT.findall(text), *_IN_BRACKETS.findall(text)}
     return found
-
-
-Call = tuple[ast.Call, "ast.FunctionDef | None"]
-
-
-def _calls(module: Module) -> Iterator[Call]:
-    """Every call, with the innermost function that it stands in."""
-
-    def walk(
-        node: ast.AST, inside: ast.FunctionDef | None
-    ) -> Iterator[tuple[ast.Call, ast.FunctionDef | None]]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Call):
-                yield child, inside
-            yield from walk(child, child if isinstance(child, ast.FunctionDef) else inside)
-
-    return walk(module.tree, None)
 
 
 def _resolved(given: ast.expr, inside: ast.FunctionDef | None, module: Module) -> list[str] | None:

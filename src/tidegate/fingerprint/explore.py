@@ -14,7 +14,7 @@ from tidegate.fingerprint.live import Live
 from tidegate.fingerprint.mentions import Dump, Imported, Mention
 from tidegate.fingerprint.modules import MISSING, Module, Statement
 from tidegate.fingerprint.names import Meaning
-from tidegate.fingerprint.project import import_root, is_own, is_own_object, is_standard
+from tidegate.fingerprint.project import is_own, is_own_object, is_standard
 from tidegate.fingerprint.roots import all_roots
 from tidegate.fingerprint.unseen import (
     AMBIENT,
@@ -55,8 +55,7 @@ class Explorer:
         self._index = index
         self.names = index.names
         self.live = Live(self)
-        folders = {import_root(one.file, one.path) for one in self.names.modules.values()}
-        self.roots = all_roots(folders)
+        self.roots = all_roots(index.names.folders)
         self._statements: dict[int, Piece] = {}
         self._modules: dict[int, Piece] = {}
         self._shown: dict[tuple[int, str, tuple[str, ...], Imported | None], _Shown] = {}

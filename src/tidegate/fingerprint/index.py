@@ -72,7 +72,7 @@ class Index:
 
 def index_of(project: Project) -> Index:
     """Return the index of the modules that are loaded now."""
-    loaded = list(project.loaded())
+    loaded = project.loaded()
     key = tuple(id(one) for _, module in loaded for one in (module, module.__dict__.get("__spec__")))
     if key not in _indexes:
         _indexes.clear()

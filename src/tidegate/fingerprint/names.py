@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.fingerprint.mentions import Imported, Mention
 from tidegate.fingerprint.modules import Module, Statement
-from tidegate.fingerprint.project import Project
+from tidegate.fingerprint.project import Project, import_root
 
 _DEEPEST = 40
 """Imports that lead from one to the next; more are a circle."""
@@ -54,6 +54,9 @@ class Names:
             for parts in (name.split(".") for name in self.modules)
             for count in range(1, len(parts))
         }
+
+        self.folders = {import_root(one.file, one.path) for one in modules.values()}
+        """Those that the modules were imported from."""
 
     def holding(self, namespace: dict[str, Any] | None) -> Module | None:
         """Return the module with these globals."""

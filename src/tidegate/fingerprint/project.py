@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
+import operator
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -49,8 +50,17 @@ class Project:
     def __init__(self, packages: Iterable[str] = ()) -> None:
         self.packages = {name.partition(".")[0] for name in packages}
 
-    def loaded(self) -> Iterator[tuple[str, ModuleType]]:
-        """Yield the loaded modules of the project, by name."""
+    def loaded(self) -> list[tuple[str, ModuleType]]:
+        """Return the loaded modules of the project, by name."""
+        names, modules = zip(*sys.modules.copy().items(), strict=True)
+        packages = frozenset(self.packages)
+        known = _known.get(packages)
+        if known is None or not known.holds(names, modules):
+            _known.clear()
+            known = _known[packages] = _Loaded(names, modules, list(self._found()))
+        return known.found
+
+    def _found(self) -> Iterator[tuple[str, ModuleType]]:
         for name, module in sorted(sys.modules.items()):
             if not isinstance(module, ModuleType) or (name == "__main__" and _has_namesake(module)):
                 continue
@@ -84,6 +94,22 @@ class Project:
         if spec is None or not spec.origin or not self.owns(name, spec.origin):
             return None
         return _read(name, spec.loader, spec.origin, None, spec.submodule_search_locations is not None)
+
+
+class _Loaded(NamedTuple):
+    """The loaded modules of the process, and those of them that are the project's. A process may have
+    thousands, and an app is looked at each time it starts."""
+
+    names: tuple[str, ...]
+    modules: tuple[Any, ...]
+    found: list[tuple[str, ModuleType]]
+
+    def holds(self, names: tuple[str, ...], modules: tuple[Any, ...]) -> bool:
+        """Whether no module was loaded, removed or replaced."""
+        return self.names == names and all(map(operator.is_, self.modules, modules))
+
+
+_known: dict[frozenset[str], _Loaded] = {}
 
 
 def is_standard(name: str) -> bool:

@@ -157,9 +157,8 @@ class Loose(Struct):
     text: str
 
 
-@pytest.mark.parametrize(
-    ("value", "stays"),
-    [
+def test_only_what_cannot_change_may_come_twice_in_a_batch() -> None:
+    cases: list[tuple[Any, bool]] = [
         (None, True),
         (Decimal("1.5"), True),
         (datetime(2026, 1, 1, tzinfo=UTC), True),
@@ -180,10 +179,8 @@ class Loose(Struct):
         (LooseTuple("ab"), False),
         (Loose("a"), False),
         (Box, False),
-    ],
-)
-def test_only_what_cannot_change_may_come_twice_in_a_batch(value: Any, stays: bool) -> None:
-    assert is_immutable(value) is stays
+    ]
+    assert [value for value, stays in cases if is_immutable(value) is not stays] == []
 
 
 @pytest.mark.parametrize("batches", [True, False], ids=["whole batches", "record by record"])
