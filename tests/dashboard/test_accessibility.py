@@ -34,6 +34,8 @@ ROUTES = {
     "/topics/events?record=1/0": "aside [role=tabpanel]",
     "/stores?all=1": "table a",
     "/stores/counted?app=gated&row=1/%22ada%22": "aside [data-json]",
+    "/models": "[data-state=empty]",
+    "/upgrades": "[data-app=gated]",
     "/tasks": "[data-task]",
     "/audit": "[data-audit]",
     "/dead-letters/shop?letter=0/0": "aside [role=tabpanel]",

@@ -139,6 +139,7 @@ def test_the_keyboard_reaches_everything(open_tab: Open, working: Working) -> No
         ("/topology", "No app has run on this log yet"),
         ("/topics", "The log has no topic yet"),
         ("/stores", "No app has a store"),
+        ("/models", "No app has a model"),
         ("/upgrades", "No app has run on this log yet"),
         ("/tasks", "No app has run on this log yet"),
         ("/dead-letters", "No app has run on this log yet"),
@@ -157,6 +158,8 @@ def test_a_screen_without_data_names_the_command_to_begin_with(open_tab: Open, p
         "/nowhere",
         *(f"/{one}/never" for one in ("gates", "topics", "stores", "topology", "dead-letters", "upgrades")),
         "/gates/never/key?key=a",
+        "/models/never",
+        "/models/never/id?id=w1",
         "/audit?gate=never",
     ],
 )
@@ -164,6 +167,29 @@ def test_what_is_gone_is_shown_as_gone(open_tab: Open, path: str) -> None:
     page = open_tab().open(path)
     expect(page.locator("[data-state=gone]").first).to_be_visible()
     expect(page.get_by_role("link", name="To the overview").first).to_be_visible()
+
+
+@pytest.mark.parametrize(("status", "state"), [(403, "forbidden"), (400, "error")])
+def test_what_a_server_refuses_is_shown_with_its_reason(open_tab: Open, status: int, state: str) -> None:
+    calls = {
+        "/stores": r"/stores$",
+        "/stores/one": r"/stores$",
+        "/models": r"/stores$",
+        "/models/one": r"/one\?limit",
+        "/models/one/id?id=w1": r"/one/w1/events$",
+        "/upgrades": r"/upgrades$",
+        "/upgrades/one": r"/upgrades\?app=one$",
+    }
+    error = {"code": "odd-code", "message": "The reason", "hint": "", "retryable": False}
+    opened = open_tab()
+    for path, call in calls.items():
+        called = re.compile(rf"^http://[^/]+{call}")
+        opened.page.route(called, lambda route: route.fulfill(status=status, json={"error": error}))
+        page = opened.live(path)
+        expect(page.locator(f"[data-state={state}]")).to_contain_text("The reason")
+        if state == "error":
+            expect(page.get_by_role("button", name="Try again")).to_be_visible()
+        page.unroute(called)
 
 
 def test_an_unreachable_server_is_an_error_with_another_try(browser: Browser, serving: Serving) -> None:

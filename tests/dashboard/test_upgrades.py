@@ -76,10 +76,11 @@ def test_an_upgrade_from_its_plan_to_the_way_back(open_tab: Open, d: Driver) -> 
     dialog.get_by_label("Reason").fill("wrong limit")
     dialog.get_by_role("button", name="Cancel the upgrade").click()
     expect(page.locator("[data-upgrade=cancelled]")).to_be_visible()
+    expect(page.locator("[data-step=Compare]")).to_have_attribute("data-state", "done")
+    expect(page.locator("[data-step=Decide]")).to_contain_text("it was cancelled")
     expect(page.get_by_role("cell", name="wrong limit")).to_be_visible()
     page.get_by_role("link", name="Upgrades").first.click()
     expect(page.locator("[data-app=shop]")).to_contain_text("cancelled")
-    expect_accessible(opened)
 
 
 def expect_accessible(opened: Tab) -> None:

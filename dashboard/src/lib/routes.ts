@@ -8,6 +8,7 @@ export const ENTRIES: Entry[] = [
   { path: "gates", label: "Gates", icon: "gates", key: "g" },
   { path: "topics", label: "Topics", icon: "topics", key: "t" },
   { path: "stores", label: "Stores", icon: "stores", key: "s" },
+  { path: "models", label: "Models", icon: "models", key: "m" },
   { path: "dead-letters", label: "Dead letters", icon: "letters", key: "d" },
   { path: "tasks", label: "Tasks", icon: "tasks", key: "k" },
   { path: "audit", label: "Audit", icon: "audit", key: "a" },

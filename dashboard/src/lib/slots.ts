@@ -9,15 +9,16 @@ type Release = () => void;
 
 /** Takes a slot that is free; with `steal` one of another tab. `lost` is called when another tab takes it. */
 export async function takeSlot(steal: boolean, lost: () => void): Promise<Release | null> {
-  if (!("locks" in navigator)) return () => {};
   for (let slot = 0; slot < SLOTS; slot += 1) {
-    const release = await requested(`${NAME}.${slot}`, { ifAvailable: true }, lost);
+    const release = await takeLock(`${NAME}.${slot}`, { ifAvailable: true }, lost);
     if (release !== null) return release;
   }
-  return steal ? requested(`${NAME}.${Math.floor(Math.random() * SLOTS)}`, { steal: true }, lost) : null;
+  return steal ? takeLock(`${NAME}.${Math.floor(Math.random() * SLOTS)}`, { steal: true }, lost) : null;
 }
 
-function requested(name: string, options: LockOptions, lost: () => void): Promise<Release | null> {
+/** Takes a lock of all tabs. `lost` is called when another tab steals it. */
+export function takeLock(name: string, options: LockOptions, lost: () => void): Promise<Release | null> {
+  if (!("locks" in navigator)) return Promise.resolve(() => {});
   return new Promise((resolve) => {
     let released = false;
     navigator.locks

@@ -23,6 +23,11 @@ export function keyTypeOf(entry: StoreEntry | undefined): string | null {
   return TYPED_KEYS.includes(format) ? format : null;
 }
 
+/** The topic with the versions of a model, which has a store of its name. */
+export function eventsOf(entry: StoreEntry): string {
+  return `${entry.app}-${entry.store}-events`;
+}
+
 /** Whether a record of the changelog has the row's key as it is, without the times of a window. */
 export function hasPlainKeys(entry: StoreEntry): boolean {
   return entry.kind !== "window" && entry.kind !== "session";

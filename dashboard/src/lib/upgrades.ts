@@ -57,11 +57,11 @@ const AT: Record<string, number> = { recalculating: 0, waiting: 2, publishing: 3
 export function stepsOf(upgrade: UpgradeInfo, decisions: Decision[]): Step[] {
   const compared = Object.keys(upgrade.differences).length > 0;
   const asked = upgrade.questions.length > 0 || decisions.some((one) => one.generation === upgrade.generation && one.kind === "consent");
-  const at = upgrade.state === "cancelled" ? (asked ? 2 : compared ? 1 : 0) : upgrade.state === "recalculating" && compared ? 1 : AT[upgrade.state]!;
+  const at = upgrade.state === "cancelled" ? (compared ? 2 : 0) : upgrade.state === "recalculating" && compared ? 1 : AT[upgrade.state]!;
   const names: [string, string][] = [
     ["Recalculate", "the components that changed, beside the rows in force"],
     ["Compare", "the rows with those in force"],
-    ["Decide", !asked ? "nobody has to consent" : at === 2 ? "someone has to consent" : "someone consented"],
+    ["Decide", upgrade.state === "cancelled" ? "it was cancelled" : !asked ? "nobody has to consent" : at === 2 ? "someone has to consent" : "someone consented"],
     ["Switch and publish", "the new generation is in force; rows that differ are published"],
   ];
   return names.map(([name, what], index) => {
