@@ -101,6 +101,8 @@ def go_on(page: Page, sent: list[int], connection: Connection) -> None:
     connection.send(EVENTS, "ada", -1)  # a mark behind some of them
     page.get_by_role("button", name="new records").click()
     expect(page.locator("[data-record] .value").filter(has_text="-1").first).to_be_visible(timeout=30_000)
+    page.get_by_role("button", name="Stop").click()
+    count = int(rows.get_attribute("data-rows") or 0)
     known = rows.evaluate(
         """async one => {
              const found = new Map();
@@ -113,6 +115,7 @@ def go_on(page: Page, sent: list[int], connection: Connection) -> None:
              }
              return [...found].sort((a, b) => Number(a[0].split("/")[1]) - Number(b[0].split("/")[1])); }"""
     )
+    assert len(known) == count, "a record is shown twice"
     values = [value for _, value in known]
     values = values[: values.index(-1)]
     assert values == list(range(100, values[-1] + 1))
