@@ -7,10 +7,11 @@ import time
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.dashboard.browser import tab
+from tests.dashboard.browser import measured, tab
 from tests.dashboard.conftest import Open
 from tests.gate.app import EVENTS, PASSED
 from tests.gate.working import Working
+from tests.repetitions import repeated
 from tests.waiting import wait_for
 
 from tidegate.clock import SystemClock
@@ -118,6 +119,7 @@ def test_all_keys_are_paused_only_with_the_name_typed(open_tab: Open, working: W
     expect(page.get_by_text("resume of all keys: applied")).to_be_visible()
 
 
+@pytest.mark.soak
 def test_seven_tabs_leave_room_for_a_pause(browser: Browser, url: str, working: Working) -> None:
     """A browser has six connections to a server for all of its tabs."""
     with tab(browser, url) as opened:
@@ -131,7 +133,9 @@ def test_seven_tabs_leave_room_for_a_pause(browser: Browser, url: str, working: 
         began = time.monotonic()
         last.get_by_role("dialog").get_by_role("button", name="Pause").click()
         expect(last.locator("[data-step]")).to_be_visible()
-        assert time.monotonic() - began < 2
+        took = time.monotonic() - began
+        measured.info(f"a pause with seven tabs was written after {took:.2f} s")
+        assert took < repeated(2, 1)  # the suite runs beside other processes
         expect(last.locator("[data-step=applied]")).to_be_visible()
         for page in pages:
             expect(page.locator("[data-connection=live]")).to_be_visible()
