@@ -13,12 +13,15 @@ from tidegate.changes.steps import owner_of
 from tidegate.clock import Clock
 from tidegate.log.ensure import find_topic
 from tidegate.log.protocol import Log
+from tidegate.log.reads import read_between
 from tidegate.runtime.driver.drain import drain_run
+from tidegate.runtime.output.time_only import apart
 from tidegate.runtime.topics.unread import Unread
 from tidegate.runtime.topics.upgrades import Question
 from tidegate.topology.entries import NodeEntry
 from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import INTERNAL, SINKS, NodeKind
+from tidegate.types import TopicPartition
 from tidegate.upgrade.plan import UpgradePlan
 from tidegate.upgrade.upgrades import StopOld, Stopped
 
@@ -38,11 +41,16 @@ def stop_old(log: Log, clock: Clock, seconds: float = DRAIN_SECONDS) -> StopOld:
 
 def undrained(log: Log, known: Manifest, changed: set[str], left: list[Unread]) -> Iterator[Question]:
     """Yield the question for records in internal topics that lead to events or to a gate."""
-    records: dict[str, int] = {}
+    by_topic: dict[str, list[Unread]] = {}
     for one in left:
-        records[one.topic] = records.get(one.topic, 0) + one.end - one.position
-    for topic, count in records.items():
-        if _leads_to_events(log, known, changed, topic):
+        by_topic.setdefault(one.topic, []).append(one)
+    for topic, parts in by_topic.items():
+        behind = _behind(known, changed, topic)
+        if not any(_sends(log, node) for node in behind):
+            continue
+        timers = any(node.kind == NodeKind.PROCESS for node in behind)
+        count = sum(_records(log, one, with_time=timers) for one in parts)
+        if count:
             yield Question(
                 "undrained",
                 f"the old version ended with {count:,} records in {topic}, which lead to events that it has "
@@ -52,8 +60,18 @@ def undrained(log: Log, known: Manifest, changed: set[str], left: list[Unread]) 
             )
 
 
-def _leads_to_events(log: Log, known: Manifest, changed: set[str], topic: str) -> bool:
+def _records(log: Log, one: Unread, *, with_time: bool) -> int:
+    """Count what was not processed. A run that is stopped in order leaves time-only records behind, which
+    matter to steps with timers alone."""
+    batches = read_between(log, TopicPartition(one.topic, one.partition), one.position, one.end)
+    parts = (part for batch in batches for part in apart(batch))
+    return sum(records.num_rows for records, time_only in parts if with_time or not time_only)
+
+
+def _behind(known: Manifest, changed: set[str], topic: str) -> list[NodeEntry]:
+    """Return the steps behind an internal topic, as far as their components change."""
     names = {name for name, one in known.internal.items() if one == topic}
+    found: list[NodeEntry] = []
     for id, component in known.components.items():
         if id not in changed:
             continue
@@ -61,9 +79,8 @@ def _leads_to_events(log: Log, known: Manifest, changed: set[str], topic: str) -
         for at in component.nodes():  # parents come first
             if reached & set(known.nodes[at].parents):
                 reached.add(at)
-        if any(_sends(log, known.nodes[at]) for at in reached):
-            return True
-    return False
+        found += [known.nodes[at] for at in reached]
+    return found
 
 
 def _sends(log: Log, node: NodeEntry) -> bool:
