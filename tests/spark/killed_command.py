@@ -15,9 +15,9 @@ from tests.waiting import HANG_SECONDS, wait_for
 from tidegate.config.config import Config
 
 Point = tuple[str, int]
-"""A fault point, and how often it is reached until something happens."""
+"""A fault point, and how often it is reached until something happens; or `seconds`, and how many to wait."""
 KILLED = """
-import json, os, signal, sys
+import json, os, signal, sys, threading
 
 from tidegate.log.faultpoints import installed
 
@@ -30,7 +30,13 @@ def kill(point):
         if not left[0][1]:
             left.pop(0)
             if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
+            elif left[0][0] == "seconds":
+                threading.Timer(left[0][1], die).start()
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 sys.argv = ["tidegate", *sys.argv[2:]]

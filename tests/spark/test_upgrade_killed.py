@@ -41,6 +41,7 @@ KILLS: list[tuple[list[Point], list[Point]]] = [
     ([("upgrade.2", 1)], [("upgrade.4", 1)]),
     ([("drain.5", 1)], [("recalculate.3", 1)]),
     ([("recalculate.3", 1)], [("recalculate.3", 2)]),
+    ([("recalculate.3", 1), ("seconds", 3)], [("recalculate.3", 2), ("seconds", 2)]),
     ([("recalculate.2", 2)], [("upgrade.5", 1)]),
     ([("upgrade.5", 1)], [("upgrade.6", 1), ("log.commit.7", 1)]),
     ([("upgrade.6", 1)], [("upgrade.7", 1)]),
