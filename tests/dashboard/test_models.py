@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from urllib.parse import quote
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
-from tests.dashboard.browser import AXE, Tab
+from playwright.sync_api import Browser, Page, expect
+from tests.dashboard.browser import AXE, Tab, tab
 from tests.dashboard.conftest import Open
 from tests.dashboard.test_accessibility import problems
 from tests.models.app import EVENTS, Closed, Started, StepDone
@@ -35,6 +39,12 @@ def streams(url: str) -> str:
     return found[1]
 
 
+def read(url: str, id: str, sequence: int) -> None:
+    """Wait until the server has read a version of the first life: else it comes as the second frame."""
+    path = f"{url}/workflows/{quote(id, safe='').replace('.', '%2E')}"
+    wait_for(lambda: httpx2.get(path).json()["token"].startswith(f"1-{sequence}-"))
+
+
 def link(page: Page, state: str) -> None:
     expect(page.locator("[data-link]")).to_have_attribute("data-link", state)
 
@@ -55,6 +65,7 @@ def test_one_patch_after_a_return_however_much_changed(open_tab: Open, url: str,
     link(page, "away")
     wait_for(lambda: streams(url) == "0")
     sent(d, "w1", *(StepDone("send", float(seconds)) for seconds in range(20)), Started("Shipped"))
+    read(url, "w1", 24)
     expect(state).to_contain_text('"title": "Ship"')
     page.keyboard.press("x")
     returned = page.locator("[data-returned=patch]")
@@ -82,6 +93,7 @@ def test_only_a_visible_tab_has_a_stream_and_only_one(open_tab: Open, url: str, 
     link(page, "away")
     wait_for(lambda: streams(url) == "0")
     sent(d, ODD, StepDone("pack", 1.0))
+    read(url, ODD, 2)
     hide(page, hidden=False)
     expect(page.locator("[data-patch] li")).to_have_text(['steps = {"pack": 1}'])
     other = page.context.new_page()
@@ -92,6 +104,30 @@ def test_only_a_visible_tab_has_a_stream_and_only_one(open_tab: Open, url: str, 
     page.get_by_role("button", name="Follow here").click()
     link(page, "live")
     link(other, "away")
+
+
+def test_a_restarted_server_is_shown_as_stale_and_the_state_goes_on(
+    browser: Browser, serving: Callable[..., AbstractContextManager[str]], d: Driver
+) -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    with tab(browser, f"http://127.0.0.1:{port}") as opened:
+        with serving(port=port):
+            page = opened.live("/models/workflows/id?id=w1")
+            link(page, "live")
+            other = page.context.new_page()
+            other.goto(f"{opened.url}/ui/stores/workflows?app=workflows")
+            expect(other.locator("[data-row]")).to_have_count(1)
+        link(page, "stale")
+        expect(page.locator("[data-model-state]")).to_contain_text('"title": "Ship"')
+        sent(d, "w1", Started("Later"))
+        sent(d, "w2", Started("New"))
+        with serving(port=port):
+            link(page, "live")
+            expect(page.locator("[data-model-state]")).to_contain_text('"title": "Later"')
+            expect(page.locator(".touched")).to_have_text(['"title": "Later"'])
+            expect(other.locator("[data-row]")).to_have_count(2)
 
 
 def hide(page: Page, *, hidden: bool) -> None:

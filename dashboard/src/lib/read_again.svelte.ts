@@ -1,4 +1,6 @@
-// Reading something again when it has changed on the server.
+// Reading something again when it has changed on the server, or may have while the server was not reached.
+
+import { live } from "./live.svelte";
 
 interface Readable { load(): Promise<void> }
 
@@ -14,6 +16,7 @@ export function readAgain(of: Readable, token: () => unknown): void {
   let wanted = false;
   let working = false;
   let ended = false;
+  let stale = false;
 
   async function work() {
     working = true;
@@ -28,7 +31,9 @@ export function readAgain(of: Readable, token: () => unknown): void {
 
   $effect(() => {
     const now = token();
-    if (known !== undefined && now !== known) {
+    const back = stale && live.state === "live";
+    stale = live.state === "stale";
+    if (back || (known !== undefined && now !== known)) {
       wanted = true;
       if (!working) void work();
     }

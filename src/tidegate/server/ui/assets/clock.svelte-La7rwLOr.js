@@ -1,1 +1,0 @@
-import{Dt as e,Et as t,Ot as n,gt as r}from"./State-BKpK74OW.js";var i=new class{#e=n(t(Date.now()));get now(){return r(this.#e)}set now(t){e(this.#e,t,!0)}constructor(){setInterval(()=>this.now=Date.now(),1e3)}};export{i as t};

@@ -1,1 +1,0 @@
-import{yt as e}from"./State-BKpK74OW.js";var t=300,n=1e3;function r(r,a){let o,s=!1,c=!1,l=!1;async function u(){for(c=!0;s&&!l;){for(s=!1,await i(t);document.hidden&&!l;)await i(n);l||await r.load()}c=!1}e(()=>{let e=a();o!==void 0&&e!==o&&(s=!0,c||u()),o=e}),e(()=>()=>{l=!0})}function i(e){return new Promise(t=>setTimeout(t,e))}export{r as t};
