@@ -53,6 +53,12 @@ export type Step = { name: string; what: string; state: "done" | "now" | "next" 
 
 const AT: Record<string, number> = { recalculating: 0, waiting: 2, publishing: 3, done: 4, cancelled: 0 };
 
+function decision(state: string, at: number, asked: boolean): string {
+  if (state === "cancelled") return "it was cancelled";
+  if (at < 2) return "if many rows would be removed, or more records fail";
+  return !asked ? "nobody had to consent" : at === 2 ? "someone has to consent" : "someone consented";
+}
+
 /** Where an upgrade is. */
 export function stepsOf(upgrade: UpgradeInfo, decisions: Decision[]): Step[] {
   const compared = Object.keys(upgrade.differences).length > 0;
@@ -61,7 +67,7 @@ export function stepsOf(upgrade: UpgradeInfo, decisions: Decision[]): Step[] {
   const names: [string, string][] = [
     ["Recalculate", "the components that changed, beside the rows in force"],
     ["Compare", "the rows with those in force"],
-    ["Decide", upgrade.state === "cancelled" ? "it was cancelled" : !asked ? "nobody has to consent" : at === 2 ? "someone has to consent" : "someone consented"],
+    ["Decide", decision(upgrade.state, at, asked)],
     ["Switch and publish", "the new generation is in force; rows that differ are published"],
   ];
   return names.map(([name, what], index) => {
