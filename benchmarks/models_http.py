@@ -1,6 +1,7 @@
 """`python -m benchmarks.models_http`: models over HTTP, one server process, clients in this one, two cores.
 
-behind      the first frame of a client that is 10, 1,000 and 100,000 events behind: p99 at most 5 ms
+behind      the first frame of a client that is 10, 1,000 and 100,000 events behind: p99 at most 5 ms in the
+            median of five rounds
 fan-out     1,000 clients on one id with 10 changes a second: p99 at most 400 ms from the change to the last
             byte at the client, and at most 64 KiB of the server's memory for each
 reconnect   500 clients at once: all have their first frame within 2 s
@@ -37,6 +38,7 @@ from tidegate.types import TopicPartition
 
 ID = b"w000000"
 CHANGES_PER_SECOND = 10
+ROUNDS = 5
 
 
 class Ground:
@@ -143,9 +145,12 @@ def behind(report: Report, one: Ground, *, quick: bool) -> None:
                 times.append(time.perf_counter() - began)
             return times[1:]  # the first one may wait for the replica
 
-        times = asyncio.run(ask())
+        rounds = [asyncio.run(ask()) for _ in range(1 if quick else ROUNDS)]
         name = f"{count:,} events behind over HTTP, with the connection"
-        report.at_most(f"{name}, p99", percentile(times, 99) * 1e3, "ms", 5)
+        tails = sorted(percentile(times, 99) * 1e3 for times in rounds)
+        report.measured(f"{name}, p50", median([percentile(times, 50) * 1e3 for times in rounds]), "ms")
+        report.measured(f"{name}, p99 of the worst round", tails[-1], "ms")
+        report.at_most(f"{name}, p99 of the median round", median(tails), "ms", 5)
 
 
 def fan_out(report: Report, one: Ground, *, quick: bool) -> None:
