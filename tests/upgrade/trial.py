@@ -350,7 +350,9 @@ class _Switched:
         else:
             former = trial.old.pipeline(one.name)
             assert former is not None
-            spans = [*trial.spans, Span(self._starts(one), trial.ends())]
+            starts = self._starts(one)
+            # Rates that no version had read before the cut are in the table when the new one starts.
+            spans = [Span(dict.fromkeys(starts, 0), starts), Span(starts, trial.ends())]
             expected = [
                 *(
                     pair
