@@ -11,11 +11,16 @@ from tests.server.test_gates import got
 
 from tidegate import App, Topic
 from tidegate.config.config import Config
-from tidegate.log.records import Row, to_batch
+from tidegate.log import names
+from tidegate.log.reads import read_between
+from tidegate.log.records import Row, rows_of, to_batch
 from tidegate.log.sqlite.log import SqliteLog
-from tidegate.server import dead_letters
+from tidegate.log.topic import TopicSpec
+from tidegate.runtime.dead_letters import groups, redrive
+from tidegate.runtime.driver.reset import planned_reset
 from tidegate.server.tokens import Scope, add_token
 from tidegate.testing import Driver
+from tidegate.topology.belongings import of_topology
 from tidegate.types import TopicPartition
 
 LINES = Topic("lines", str)
@@ -66,16 +71,16 @@ def test_dead_letters_are_grouped_by_error_and_line(client: Client, d: Driver) -
 
 def test_only_the_newest_are_read(client: Client, d: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     assert d
-    monkeypatch.setattr(dead_letters, "MOST_READ", 2)
+    monkeypatch.setattr(groups, "MOST_READ", 2)
     found = got(client, "/apps/shop/dead-letters")
     assert (found["records"], found["at_least"]) == (2, True)
 
 
-def redriven(client: Client, *offsets: int, **headers: str) -> Any:
+def redriven(client: Client, *offsets: int, again: bool | None = None, key: str = "") -> Any:
     answer = client.post(
         "/apps/shop/dead-letters/redrive",
-        json={"offsets": list(offsets), "reason": "fixed"},
-        headers=headers,
+        json={"offsets": list(offsets), "reason": "fixed", **({} if again is None else {"again": again})},
+        headers={"Idempotency-Key": key} if key else {},
     )
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -104,10 +109,83 @@ def test_a_dead_letter_goes_back_to_where_it_came_from(
 
 def test_a_repeated_call_sends_once(client: Client, d: Driver, log: SqliteLog) -> None:
     assert d
-    first = redriven(client, 0, **{"Idempotency-Key": "k"})
-    assert redriven(client, 0, **{"Idempotency-Key": "k"}) == first
+    first = redriven(client, 0, key="k")
+    assert redriven(client, 0, key="k") == first
     ends = log.ends([TopicPartition("lines", 0), TopicPartition("lines", 1)])
     assert sum(ends.values()) == 5
+
+
+def sent_ends(log: SqliteLog) -> int:
+    return sum(log.ends([TopicPartition("lines", 0), TopicPartition("lines", 1)]).values())
+
+
+def test_what_was_sent_is_kept_and_not_sent_again_by_accident(
+    serve: Serve, d: Driver, log: SqliteLog, config: Config
+) -> None:
+    assert d
+    token = add_token(config.folder / "tokens.json", "olga", Scope.OPERATE)
+    client = serve(token, tokens="tokens.json")
+    [done] = redriven(client, 1)["redriven"]
+    for server in (client, serve(token, tokens="tokens.json")):
+        first, second = got(server, "/apps/shop/dead-letters")["groups"]
+        [sent] = first["sent"]
+        assert (sent["offset"], sent["by"], sent["reason"], sent["times"]) == (1, "olga", "fixed", 1)
+        assert (sent["topic"], sent["partition"], sent["to_offset"]) == (
+            "lines",
+            done["partition"],
+            done["to_offset"],
+        )
+        assert sent["at"] > 0
+        assert second["sent"] == []
+    both = redriven(client, 0, 1)
+    assert [one["offset"] for one in both["redriven"]] == [0]
+    [refused] = both["refused"]
+    assert (refused["offset"], refused["code"]) == (1, "already-redriven")
+    assert f"was sent back to lines/{done['partition']}/{done['to_offset']} by olga" in refused["message"]
+    assert sent_ends(log) == 6
+    [twice] = redriven(client, 1, again=True)["redriven"]
+    assert twice["to_offset"] > done["to_offset"]
+    sent = {one["offset"]: one for one in got(client, "/apps/shop/dead-letters")["groups"][0]["sent"]}
+    assert {offset: one["times"] for offset, one in sent.items()} == {0: 1, 1: 2}
+
+
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_a_letter_that_may_have_been_sent_before_a_crash_counts_as_sent(
+    client: Client, d: Driver, log: SqliteLog, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert d
+    reached = f"redrive.{step}"
+
+    def crash(point: str) -> None:
+        if point == reached:
+            raise RuntimeError(point)
+
+    monkeypatch.setattr(redrive, "reach", crash)
+    answer = client.post("/apps/shop/dead-letters/redrive", json={"offsets": [0]})
+    assert answer.status_code == 500
+    assert sent_ends(log) == (5 if step == 4 else 4)
+    monkeypatch.undo()
+    found = redriven(client, 0)
+    if step == 2:
+        assert [one["offset"] for one in found["redriven"]] == [0], "nothing was recorded, and nothing sent"
+        return
+    assert [one["code"] for one in found["refused"]] == ["already-redriven"]
+    [sent] = got(client, "/apps/shop/dead-letters")["groups"][0]["sent"]
+    assert (sent["offset"], sent["to_offset"]) == (0, None)
+
+
+def test_what_was_sent_belongs_to_one_dead_letter_topic(client: Client, d: Driver, log: SqliteLog) -> None:
+    """After a reset, offsets count from 0 again."""
+    assert d
+    redriven(client, 0)
+    rows = [row for batch in read_between(log, LETTERS, 0, 1) for row in rows_of(batch)]
+    log.delete(LETTERS.topic)
+    log.create(TopicSpec(LETTERS.topic, 1, {}))
+    log.append(LETTERS, to_batch([Row(row.key, row.value, row.timestamp, row.headers) for row in rows]))
+    [group] = got(client, "/apps/shop/dead-letters")["groups"]
+    assert (group["offsets"], group["sent"]) == ([0], [])
+    assert [one["offset"] for one in redriven(client, 0)["redriven"]] == [0]
+    assert names.redrives("shop") in planned_reset(log, of_topology(shop().build())).topics
 
 
 def test_what_cannot_be_sent_back_is_refused_one_by_one(client: Client, d: Driver, log: SqliteLog) -> None:

@@ -36,6 +36,7 @@ NAMES |= {
     "model": "workflows",
     "id": "w1",
     "path": "gates",
+    "sink": "totals",
     "stream": "none",
     "partition": "0",
     "offset": "0",

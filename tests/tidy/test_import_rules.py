@@ -149,6 +149,7 @@ ROOMS = {
         "task": "batches operators output shared",
         "slot": "output shared task topics",
         "driver": "output shared slot task topics",
+        "dead_letters": "output",
     },
 }
 """The folders of a package, and `shared`: the files beside them."""

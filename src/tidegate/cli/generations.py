@@ -20,7 +20,8 @@ from tidegate.upgrade.leftovers import state_folder
 from tidegate.upgrade.listing import GenerationInfo
 from tidegate.upgrade.listing import generations as list_generations
 
-HEADING = ("generation", "state", "began", "changes", "published", "left")
+SHORT_COMMIT = 10
+HEADING = ("generation", "state", "began", "commit", "changes", "published", "left")
 
 
 def generations(app: AppId, log: LogUrl = None, json: AsJson = False) -> None:
@@ -75,7 +76,13 @@ def _cells(one: GenerationInfo) -> tuple[str, ...]:
     began = "" if one.began is None else _time(one.began)
     published = "; ".join(counted(one.differences)) if one.upgrade in ("publishing", "done") else ""
     left = "finished" if one.finished else _some(len(one.left), "topic") if one.left else ""
-    return str(one.generation), state, began, ", ".join(one.kinds), published, left
+    commit = printable(_short(one.commit))
+    return str(one.generation), state, began, commit, ", ".join(one.kinds), published, left
+
+
+def _short(commit: str) -> str:
+    number, dash, changed = commit.partition("-")
+    return f"{number[:SHORT_COMMIT]}{dash}{changed}"
 
 
 def _some(count: int, what: str) -> str:

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from tidegate.cli import (
     apps,
+    dead_letters,
     doctor,
     gates,
     generations,
@@ -150,6 +151,8 @@ app.command("upgrade")(upgrade.upgrade)
 app.command("rollback")(upgrade.rollback)
 app.command("generations")(generations.generations)
 app.command("finish")(generations.finish)
+app.command("dead-letters")(dead_letters.dead_letters)
+app.command("redrive")(dead_letters.redrive)
 app.command("doctor")(doctor.doctor)
 
 

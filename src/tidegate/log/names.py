@@ -159,6 +159,11 @@ def dead_letters(app: str) -> str:
     return _topic(app, f"{app}-dead-letters")
 
 
+def redrives(app: str) -> str:
+    """Return the name of the topic that records which dead letters were sent back."""
+    return _topic(app, f"{app}-redrives")
+
+
 def writer_id(app: str, generation: int, epoch: int, slot: int | str) -> str:
     """Return the id under which the transactional writer of a slot or a stage is opened and fenced."""
     return f"{check_app(app)}.g{generation}.{epoch}.{slot}"

@@ -36,6 +36,8 @@ STATUS = {
     "no-such-path": 404,
     "no-such-record": 404,
     "no-such-store": 404,
+    "no-such-table": 404,
+    "no-upgrade": 404,
     "no-such-stream": 404,
     "no-such-topic": 404,
     "no-token": 401,

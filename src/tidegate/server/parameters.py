@@ -73,6 +73,10 @@ def gate_name(gate: Annotated[str, Path(description="The gate.")]) -> str:
     return unquote(gate)
 
 
+def sink_name(sink: Annotated[str, Path(description="The table topic or the model.")]) -> str:
+    return unquote(sink)
+
+
 def store_name(store: Annotated[str, Path(description="The store.")]) -> str:
     return unquote(store)
 
@@ -83,6 +87,7 @@ def topic_name(topic: Annotated[str, Path(description="The topic.")]) -> str:
 
 AppName = Annotated[str, Depends(app_name)]
 GateName = Annotated[str, Depends(gate_name)]
+SinkName = Annotated[str, Depends(sink_name)]
 StoreName = Annotated[str, Depends(store_name)]
 TopicName = Annotated[str, Depends(topic_name)]
 

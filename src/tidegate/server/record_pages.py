@@ -7,13 +7,14 @@ records or none, and its position shows where to go on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 
 from tidegate.log.merged import LocatedRow, ReadRange, read_merged
 from tidegate.log.protocol import Log
+from tidegate.log.records import ReadRow
 from tidegate.server.parameters import within_bytes
 from tidegate.types import TopicPartition
 
@@ -31,6 +32,8 @@ class RecordPage:
     previous: dict[TopicPartition, int] | None
     """Where the page before it ends; None if there is nothing before."""
     next: dict[TopicPartition, int]
+    oldest: int | None = None
+    """The oldest time that was looked at."""
 
 
 def page_from(
@@ -56,20 +59,29 @@ def page_from(
     return RecordPage(found, scanned, dict(begins) if more else None, positions)
 
 
-def page_before(log: Log, starts: Bounds, ends: Bounds, limit: int, key: bytes | None) -> RecordPage:
-    """Return the last records before a position: reads a bounded number back from the end of each
-    partition."""
+def page_before(
+    log: Log,
+    starts: Bounds,
+    ends: Bounds,
+    limit: int,
+    key: bytes | None,
+    fits: Callable[[ReadRow], bool] | None = None,
+) -> RecordPage:
+    """Return the last records before a position, of a key and as `fits` chooses: reads a bounded number back
+    from the end of each partition."""
     share = max(1, MOST_READ // len(starts))
-    if key is None:
+    if key is None and fits is None:
         share = min(limit, max(share, -(-limit // len(starts))))
     spans = {one: ReadRange(max(start, ends[one] - share), ends[one]) for one, start in starts.items()}
     scanned = 0
     newest: deque[LocatedRow] = deque(maxlen=limit)
     left_out: set[TopicPartition] = set()
+    oldest: int | None = None
     with closing(read_merged(log, spans)) as merged:
         for partition, row in merged:
             scanned += 1
-            if key is None or row.key == key:
+            oldest = row.timestamp if oldest is None else min(oldest, row.timestamp)
+            if (key is None or row.key == key) and (fits is None or fits(row)):
                 if len(newest) == limit:
                     left_out.add(newest[0][0])
                 newest.append((partition, row))
@@ -81,7 +93,7 @@ def page_before(log: Log, starts: Bounds, ends: Bounds, limit: int, key: bytes |
     for one in left_out:
         bounds[one] = min((row.offset for of, row in page if of == one), default=ends[one])
     more = any(bounds[one] > start for one, start in starts.items())
-    return RecordPage(page, scanned, bounds if more else None, dict(ends))
+    return RecordPage(page, scanned, bounds if more else None, dict(ends), oldest)
 
 
 def _size(located: LocatedRow) -> int:

@@ -46,7 +46,7 @@ class RecordView:
             return {
                 **found,
                 "cut": {
-                    "preview": shown_key(_whole_characters(row.value[: self.preview]), None),
+                    "preview": shown_key(whole_characters(row.value[: self.preview]), None),
                     "bytes": len(row.value),
                     "path": f"/topics/{partition.topic}/records/{partition.partition}/{row.offset}",
                 },
@@ -70,7 +70,7 @@ def key_fields(key: bytes | None, kind: ValueKind | None, declared: TopicFormat 
     return {"key": found} if isinstance(found, str) else {"key": found, "key_path": quoted(key)}
 
 
-def _whole_characters(data: bytes) -> bytes:
+def whole_characters(data: bytes) -> bytes:
     """The bytes without a character of UTF-8 that was cut in the middle."""
     for end in range(len(data), max(len(data) - 4, 0), -1):
         try:

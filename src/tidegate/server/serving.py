@@ -31,6 +31,7 @@ from tidegate.server.tabs import Tabs
 from tidegate.server.tickets import Tickets
 from tidegate.server.tokens import Tokens
 from tidegate.server.topic_formats import TopicFormat, topic_formats
+from tidegate.server.upgrade_rows import UpgradeRows
 from tidegate.topology.manifest import Manifest, StoreEntry
 from tidegate.types import TopicPartition
 
@@ -121,12 +122,14 @@ class Serving:
     reports: AppReports = field(init=False)
     sampler: Sampler = field(init=False)
     tabs: Tabs = field(default_factory=Tabs)
+    upgrade_rows: UpgradeRows = field(init=False)
 
     def __post_init__(self) -> None:
         self.grants = None if self.tokens is None else Grants(self.tokens, self.clock)
         self.hub = Hub(self.log, self.replicas, self.clock.now, self.model_streams)
         self.outcomes = ModelOutcomes(self.replicas)
         self.apps = Apps(self.log)
+        self.upgrade_rows = UpgradeRows(self.log)
         self.followers = AppFollowers(self.log, self.clock)
         self.reports = AppReports(self.log, self.followers)
         self.sampler = Sampler(Summary(self).sample, self.clock)

@@ -55,3 +55,4 @@ def _own_topics(manifest: Manifest) -> Iterator[tuple[str, TopicRole]]:
     yield names.control(app), TopicRole(app, "control")
     yield names.status(app), TopicRole(app, "status")
     yield names.dead_letters(app), TopicRole(app, "dead-letters")
+    yield names.redrives(app), TopicRole(app, "redrives")

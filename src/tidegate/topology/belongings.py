@@ -18,7 +18,7 @@ from tidegate.topology.node import INTERNAL, SINKS, NodeKind
 
 COMMANDS = ("status", "trigger")
 """Topics of a gate that other programs write to by design."""
-OF_EACH = (names.positions, names.control, names.status, names.dead_letters)
+OF_EACH = (names.positions, names.control, names.status, names.dead_letters, names.redrives)
 
 
 @dataclass(frozen=True, slots=True)

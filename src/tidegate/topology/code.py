@@ -17,6 +17,7 @@ import msgspec
 
 from tidegate.fingerprint import Fingerprint, Unit
 from tidegate.fingerprint.fingerprints import Fingerprints
+from tidegate.topology.commit import commit_of
 
 
 class CodeEntry(msgspec.Struct, frozen=True):
@@ -24,6 +25,9 @@ class CodeEntry(msgspec.Struct, frozen=True):
 
     units: dict[str, Unit] = {}
     fingerprints: dict[str, Fingerprint] = {}
+    commit: str = ""
+    """The commit of the folder that declares the app, with `-dirty` if files differed from it; empty if it is
+    unknown."""
 
 
 class Code:
@@ -36,6 +40,7 @@ class Code:
 
     def __init__(self, module: str = "") -> None:
         """`module` is the one that declares the app."""
+        self._module = module
         self._source = Fingerprints([module] if module not in ("", "__main__") else [])
         self._known: dict[str, Fingerprint] = {}
         self._units: dict[str, Unit] = {}
@@ -56,6 +61,10 @@ class Code:
     def entry(self) -> CodeEntry:
         """Return the record of everything that was computed so far."""
         return CodeEntry(dict(sorted(self._units.items())), dict(sorted(self._known.items())))
+
+    def recorded(self) -> CodeEntry:
+        """Return the record with the commit that the code is from."""
+        return msgspec.structs.replace(self.entry(), commit=commit_of(self._module))
 
     def _computed(self, root: Any) -> tuple[Fingerprint, dict[str, Unit]]:
         found = self._source.of(root)
@@ -106,26 +115,33 @@ def packed(code: CodeEntry) -> bytes:
         digest: (msgspec.structs.replace(one, units=[]), _gaps(sorted(number[name] for name in one.units)))
         for digest, one in code.fingerprints.items()
     }
-    return zlib.compress(msgspec.json.encode((code.units, fingerprints)))
+    return zlib.compress(msgspec.json.encode(_Packed(code.units, fingerprints, code.commit)))
 
 
 def unpacked(data: bytes) -> CodeEntry:
     """Return the code of a record. Raises ValueError if it is not one."""
     try:
-        units, fingerprints = _packed.decode(zlib.decompress(data))
-        known = list(units)
+        found = _packed.decode(zlib.decompress(data))
+        known = list(found.units)
         return CodeEntry(
-            units,
+            found.units,
             {
                 digest: msgspec.structs.replace(one, units=[known[at] for at in _sums(gaps)])
-                for digest, (one, gaps) in fingerprints.items()
+                for digest, (one, gaps) in found.fingerprints.items()
             },
+            found.commit,
         )
     except (zlib.error, msgspec.DecodeError, IndexError) as error:
         raise ValueError(f"{error}") from error
 
 
-_packed = msgspec.json.Decoder(tuple[dict[str, Unit], dict[str, tuple[Fingerprint, list[int]]]])
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    units: dict[str, Unit]
+    fingerprints: dict[str, tuple[Fingerprint, list[int]]]
+    commit: str = ""
+
+
+_packed = msgspec.json.Decoder(_Packed)
 
 
 def _gaps(numbers: list[int]) -> list[int]:

@@ -30,6 +30,8 @@ class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the newest upgrade, if it leads to this generation."""
     began: int | None = None
     """When its upgrade began, or its manifest was written, in ms."""
+    commit: str = ""
+    """The commit that its code is from, with `-dirty` if files differed from it; empty if it is unknown."""
     kinds: list[str] = []
     """What kinds of changes led from the generation before it to this one."""
     changes: list[str] = []
@@ -78,6 +80,7 @@ def _info(
         state=state,
         upgrade="" if newest is None else newest.state,
         began=control.times.get(manifest_key(number)) if newest is None else newest.began,
+        commit=code_of(control, number).commit,
         kinds=[] if changes is None else [str(kind) for kind in changes.kinds],
         changes=[] if changes is None else clauses(changes),
         components={} if changes is None else {one.id: ACTIONS[one.verdict] for one in changes.components},

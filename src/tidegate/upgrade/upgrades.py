@@ -282,7 +282,7 @@ class _Upgrade:
             generation=made.generation, before=self._known.generation, state="recalculating", began=now
         )
         self._candidate = made.generation
-        append_manifest(self._claim.writer, made, now, self._code.entry())
+        append_manifest(self._claim.writer, made, now, self._code.recorded())
         self._append_consent(self._asked)
         self._write(entry)
         self._create_topics(made, infos)

@@ -102,7 +102,7 @@ def ensure_manifest(
     found = reconciled_manifest(topology, known, new, partitions, code, before)
     if known != found:
         with closing(log.writer(_writer_id(app))) as writer:
-            append_manifest(writer, found, clock.now(), code.entry())
+            append_manifest(writer, found, clock.now(), code.recorded())
             writer.commit()
     return found
 
@@ -141,7 +141,7 @@ def _first_manifest(log: Log, new: Manifest, code: Code, clock: Clock) -> Manife
         found = find_manifest(log, new.app)
         if found is not None:
             return found
-        append_manifest(writer, new, clock.now(), code.entry())
+        append_manifest(writer, new, clock.now(), code.recorded())
         append_active(writer, new, clock.now())
         writer.commit()
         reach("first-start.3")

@@ -61,7 +61,8 @@ def planned_reset(log: Log, belongings: Belongings) -> Reset:
     """Plan a reset: step 1. Sources, outputs, topics of gates, requests of models and topics that the user
     named are kept."""
     control, own = names.control(belongings.app), set(belongings.state) - belongings.named
-    own |= {topic_name(belongings.app) for topic_name in (names.positions, names.status, names.dead_letters)}
+    of_each = (names.positions, names.status, names.dead_letters, names.redrives)
+    own |= {topic_name(belongings.app) for topic_name in of_each}
     shared = {
         topic: other.app
         for other in map(of_manifest, manifests(log))

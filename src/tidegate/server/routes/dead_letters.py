@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request
 
+from tidegate.runtime.dead_letters.groups import MOST_OFFSETS, OFFSETS_SHOWN, grouped_dead_letters
+from tidegate.runtime.dead_letters.redrive import redrive
 from tidegate.server.bodies import parsed, read_body
-from tidegate.server.dead_letters import MOST_OFFSETS, OFFSETS_SHOWN, grouped_dead_letters, redrive
 from tidegate.server.guard import CALLER, Caller, needs
 from tidegate.server.json_response import JsonResponse
 from tidegate.server.parameters import AppName, IdempotencyKey, Server
@@ -26,6 +27,8 @@ class Redrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     """Offsets in the dead-letter topic."""
     reason: Annotated[str, msgspec.Meta(max_length=LONGEST_REASON)] = ""
+    again: bool = False
+    """Send those that were sent before once more, too."""
 
 
 _INSPECTED = msgspec.json.Decoder(Redrive)
@@ -55,7 +58,8 @@ def redrive_dead_letters(
     body: Annotated[bytes, Depends(read_body)],
     idempotency_key: IdempotencyKey = None,
 ) -> JsonResponse:
-    """Send dead letters back to the topics that they came from. Their headers record who did it, and why."""
+    """Send dead letters back to the topics that they came from, and keep who did it, when and why. One that
+    was sent before is refused, unless `again` is true."""
     [manifest] = server.apps.of(app)
     wanted = parsed(request, body, Redrive)
     caller: Caller = request.scope["state"][CALLER]
@@ -63,6 +67,14 @@ def redrive_dead_letters(
         caller.token,
         idempotency_key,
         msgspec.msgpack.encode(("redrive", manifest.app, body)),
-        lambda: redrive(server.log, manifest, wanted.offsets, caller.name, wanted.reason),
+        lambda: redrive(
+            server.log,
+            manifest,
+            wanted.offsets,
+            caller.name,
+            wanted.reason,
+            now=server.clock.now(),
+            again=wanted.again,
+        ),
     )
     return JsonResponse({"app": manifest.app, "redriven": done, "refused": refused})

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from tidegate.errors import StateError
@@ -88,13 +88,18 @@ def show_state(
     id: ModelId,
     at_least: AtLeast,
     app: App = None,
+    newest: Annotated[bool, Query(description="First read up to where the log ends now.")] = False,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """The state of an id, with its token as ETag."""
     manifest = server.apps.model(model, app)
     may_read(request, manifest.app, model, id)
     held = _held(if_none_match)
-    version = _newest(server, manifest.models[model], id, at_least, held)
+    entry = manifest.models[model]
+    if newest:
+        partition = TopicPartition(entry.changelog, partition_for(id.encode(), entry.partitions))
+        at_least = {**at_least, partition: server.log.ends([partition])[partition]}
+    version = _newest(server, entry, id, at_least, held)
     headers = {"ETag": f'"{version.token}"'}
     if version.token in held or "*" in held:
         return Response(status_code=304, headers=headers)

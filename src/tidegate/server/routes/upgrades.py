@@ -1,4 +1,4 @@
-"""Upgrades over HTTP: how far they are, consent, and cancelling.
+"""Upgrades over HTTP: how far they are, the rows that they would publish, consent, and cancelling.
 
 Consent is an entry of the control topic: the process that runs the upgrade reads it within a second. Nothing
 is decided here.
@@ -10,24 +10,27 @@ from contextlib import closing
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 
-from tidegate.errors import UpgradeError
+from tidegate.errors import ConfigError, UpgradeError
 from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.runtime.topics.control import ROLE, read_control, write_control
 from tidegate.runtime.topics.decisions import DecidedBy, check_texts, decision_entry, decisions_of
-from tidegate.runtime.topics.manifests import visible_control
+from tidegate.runtime.topics.manifests import manifest_of, visible_control
 from tidegate.runtime.topics.upgrades import CONSENT, ConsentEntry, consent_of, shown_upgrade, upgrade_of
 from tidegate.server.bodies import parsed, read_body
 from tidegate.server.guard import CALLER, Caller, needs
 from tidegate.server.json_response import JsonResponse
-from tidegate.server.parameters import App, AppName, Server
+from tidegate.server.parameters import After, App, AppName, Limit, Server, SinkName
 from tidegate.server.serving import Serving
 from tidegate.server.tokens import Scope
+from tidegate.server.upgrade_row_view import cursor_of, place_of, row_view
+from tidegate.server.upgrade_rows import RowsQuery
 from tidegate.topology.manifest import Manifest
 from tidegate.upgrade.abandon import OPEN, cancel
 from tidegate.upgrade.consent import Consent
+from tidegate.upgrade.differing_rows import RowKind, has_rows
 from tidegate.upgrade.listing import generations
 
 router = APIRouter(tags=["upgrades"])
@@ -61,6 +64,51 @@ def show_upgrades(server: Server, app: App = None) -> JsonResponse:
     """The generations of each app; the state of its newest upgrade, what it would publish and what it waits
     for, and its progress; and who consented to upgrades or cancelled them."""
     return JsonResponse({"apps": [_shown(server, manifest) for manifest in server.apps.of(app)]})
+
+
+@router.get("/upgrades/{app}/rows/{sink}")
+@needs(Scope.READ)
+def show_differing_rows(
+    server: Server,
+    app: AppName,
+    sink: SinkName,
+    kind: Annotated[RowKind | None, Query(description="Only rows that differ in this way.")] = None,
+    after: After = None,
+    limit: Limit = 100,
+    preview: Annotated[int, Query(ge=0, le=1 << 20, description="Cut values to so many bytes.")] = 1_000,
+) -> JsonResponse:
+    """The rows of a table topic or model that an upgrade would publish: as they are and as they would be, by
+    partition and key. They are there from when it has compared until it has published."""
+    [manifest] = server.apps.of(app)
+    control = visible_control(server.log, manifest.app)
+    entry = upgrade_of(control)
+    if entry is None or not has_rows(entry):
+        raise UpgradeError(
+            "no-upgrade",
+            f"no upgrade of app {manifest.app!r} has rows that differ and are not published",
+            "see: tidegate generations. To compare changed code with the app: tidegate plan --preview",
+        )
+    published = next((one for one in entry.publishes if one.name == sink), None)
+    if published is None:
+        known = ", ".join(one.name for one in entry.publishes)
+        raise ConfigError(
+            "no-such-table",
+            f"the upgrade of app {manifest.app!r} does not write {sink!r}",
+            f"there is: {known}",
+        )
+    query = RowsQuery(manifest.app, entry.generation, published, kind, preview)
+    page = server.upgrade_rows.page(query, place_of(after), limit)
+    view = row_view(published, manifest, manifest_of(control, entry.generation) or manifest)
+    return JsonResponse(
+        {
+            "app": manifest.app,
+            "generation": entry.generation,
+            "state": entry.state,
+            "sink": sink,
+            "rows": [view.row(row) for row in page.rows],
+            "next": cursor_of(page.rows[-1].place) if page.more and page.rows else None,
+        }
+    )
 
 
 @router.post("/upgrades/{app}/consent")

@@ -1,0 +1,1 @@
+"""Dead letters: grouped, and sent back."""
