@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.dashboard.browser import AXE, Tab, tab
 from tests.dashboard.conftest import Open
 from tests.dashboard.test_accessibility import problems
+from tests.dashboard.test_tasks import delay_changelogs
 from tests.models.app import EVENTS, Closed, Started, StepDone
 from tests.server.conftest import d
 from tests.waiting import wait_for
@@ -79,6 +80,33 @@ def test_one_patch_after_a_return_however_much_changed(open_tab: Open, url: str,
     expect(page.locator("[data-state=gone]")).to_contain_text("w1 does not exist")
     sent(d, "w1", Started("Again"))
     expect(state).to_contain_text('"title": "Again"')
+
+
+def test_a_server_that_reads_late_is_catching_up_and_not_unchanged(
+    open_tab: Open, url: str, d: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = open_tab().live("/models/workflows/id?id=w1")
+    link(page, "live")
+    page.keyboard.press("x")
+    link(page, "away")
+    wait_for(lambda: streams(url) == "0")
+    page.keyboard.press("x")
+    expect(page.locator("[data-returned=patch]")).to_contain_text("Nothing changed")
+    page.keyboard.press("x")
+    link(page, "away")
+    page.evaluate(
+        """() => { window.texts = new Set(); new MutationObserver(() => {
+             const found = document.querySelector("[data-returned]");
+             if (found !== null) window.texts.add(found.innerText);
+           }).observe(document.body, { subtree: true, childList: true }); }"""
+    )
+    delay_changelogs(monkeypatch, 3)
+    sent(d, "w1", StepDone("label", 2.5))
+    page.keyboard.press("x")
+    expect(page.locator("[data-catching]")).to_be_visible()
+    expect(page.locator("[data-returned=patch] [data-patch] li")).to_have_text(["steps.label = 2.5"])
+    expect(page.locator("[data-catching]")).to_have_count(0)
+    assert not any("Nothing changed" in text for text in page.evaluate("[...window.texts]"))
 
 
 def test_only_a_visible_tab_has_a_stream_and_only_one(open_tab: Open, url: str, d: Driver) -> None:

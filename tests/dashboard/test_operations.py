@@ -72,6 +72,20 @@ def test_dead_letters_are_grouped_inspected_and_sent_back(
         f"{LETTERS}/0/{n}".encode() for n in (0, 1, 3)
     ]
     expect(page.locator("[data-letters='4']")).to_be_visible()  # they stay
+    kept = groups.first.locator("[data-sent='3']")
+    expect(kept).to_contain_text("All were sent back")
+    kept.locator("summary").click()
+    expect(kept.locator("li").first).to_contain_text(re.compile(r"3 → lines/\d/\d+, .*: the parser is fixed"))
+    page.get_by_role("button", name="Send all 3 back").click()
+    expect(dialog.locator("[data-sent-before='3']")).to_contain_text("All of them were sent back before")
+    expect(dialog.get_by_role("button", name="Nothing to send")).to_be_disabled()
+    dialog.get_by_label("Send these once more").check()
+    expect(confirm).to_be_disabled()
+    dialog.get_by_label("Type 3 to confirm").fill("3")
+    confirm.click()
+    expect(page.locator("[data-redriven='3']")).to_be_visible()
+    expect(groups.first.locator("[data-sent='3'] li").first).to_contain_text("(2 times by now)")
+    wait_for(lambda: len(list(connection.read(NUMBERS))) == 7)
     assert page.evaluate("window.ran") is None
 
 
@@ -113,6 +127,11 @@ def test_the_audit_names_who_paused_what_and_why(open_tab: Open, working: Workin
     page.reload()
     expect(rows).to_have_count(1)
     page.get_by_role("button", name="Clear").click()
+    page.get_by_label("Who or why contains").fill("mallory")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("0xff62")
+    page.get_by_label("Who or why contains").fill("nobody at all")
+    expect(page.locator("[data-state=empty]")).to_contain_text("All records were looked at")
     page.get_by_label("Who or why contains").fill("mallory")
     expect(rows).to_have_count(1)
     page.get_by_role("link", name="0xff62").click()

@@ -8,16 +8,20 @@ import { Resource } from "./resource.svelte";
 import type { AuditRecord } from "./types";
 
 const PAGE = 100;
+const MOST_PAGES = 10;
 const TOGETHER_MS = 2000;
 
-export interface AuditFilter { app: string | null; gate: string | null; key: Key | undefined }
-interface AuditPage { records: AuditRecord[]; previous: string | null; scanned: number }
+export interface AuditFilter { app: string | null; gate: string | null; key: Key | undefined; text: string; status: string }
+interface AuditPage { records: AuditRecord[]; previous: string | null; scanned: number; oldest: number | null }
 
 export class AuditLog {
   newest: Resource<AuditPage>;
   /** Newest first. */
   rows = $state.raw<AuditRecord[]>([]);
   previous = $state<string | null>(null);
+  /** How many records were looked at, and the time of the oldest of them. */
+  scanned = $state(0);
+  oldest = $state<number | null>(null);
   reading = $state(false);
   error = $state.raw<Error | null>(null);
   #path = "";
@@ -32,16 +36,22 @@ export class AuditLog {
     });
   }
 
+  /** Reads on until something fits; after a while it waits to be asked again. */
   async older(): Promise<void> {
     if (this.previous === null || this.reading) return;
     const path = this.#path;
+    const before = this.rows.length;
     this.reading = true;
     try {
-      const page = await get<AuditPage>(pathOf(this.filter(), this.previous));
-      if (path !== this.#path) return;
-      this.rows = [...this.rows, ...page.records.toReversed()];
-      this.previous = page.previous;
-      this.error = null;
+      for (let pages = 0; pages < MOST_PAGES && this.previous !== null && this.rows.length === before; pages++) {
+        const page: AuditPage = await get<AuditPage>(pathOf(this.filter(), this.previous));
+        if (path !== this.#path) return;
+        this.rows = [...this.rows, ...page.records.toReversed()];
+        this.previous = page.previous;
+        this.scanned += page.scanned;
+        this.oldest = page.oldest ?? this.oldest;
+        this.error = null;
+      }
     } catch (error) {
       this.error = error as Error;
     } finally {
@@ -60,6 +70,9 @@ export class AuditLog {
     } else {
       this.rows = found;
       this.previous = page.previous;
+      this.scanned = page.scanned;
+      this.oldest = page.oldest;
+      if (found.length === 0) void this.older();
     }
   }
 }
@@ -80,7 +93,7 @@ function sameCommand(newer: AuditRecord, older: AuditRecord): boolean {
   return same && newer.gate_wide === true && older.gate_wide === true && newer.at - older.at < TOGETHER_MS;
 }
 
-function pathOf({ app, gate, key }: AuditFilter, before: string | null): string {
-  const rest = query({ app, gate, before, limit: PAGE });
+function pathOf({ app, gate, key, text, status }: AuditFilter, before: string | null): string {
+  const rest = query({ app, gate, text, status, before, limit: PAGE });
   return `/summary/audit${rest}${key === undefined ? "" : `&key=${keyInPath(key)}`}`;
 }

@@ -9,7 +9,7 @@ export interface RedriveAnswer { app: string; redriven: Redriven[]; refused: Not
 /** How many one call takes. */
 export const MOST_AT_ONCE = 1000;
 
-/** Sends dead letters back to the topics that they came from. A repetition of the call counts once. */
-export function redrive(app: string, offsets: number[], reason: string, call: string): Promise<RedriveAnswer> {
-  return post<RedriveAnswer>(`/apps/${encodeURIComponent(app)}/dead-letters/redrive`, { offsets, reason }, { "Idempotency-Key": call });
+/** Sends dead letters back to the topics that they came from; `again`: also those that were sent before. A repetition of the call counts once. */
+export function redrive(app: string, offsets: number[], reason: string, again: boolean, call: string): Promise<RedriveAnswer> {
+  return post<RedriveAnswer>(`/apps/${encodeURIComponent(app)}/dead-letters/redrive`, { offsets, reason, again }, { "Idempotency-Key": call });
 }

@@ -7,8 +7,10 @@
 // models: it belongs to the visible tab that opened its stream last. The version that is held stays, so a
 // return needs one frame, whatever happened meanwhile.
 
+import { get, query } from "./api";
 import { clock } from "./clock.svelte";
 import type { Json } from "./json";
+import { keyInPath as idInPath } from "./keys";
 import { type Frame, operations } from "./models";
 import { session } from "./session.svelte";
 import { takeLock } from "./slots";
@@ -16,6 +18,7 @@ import { takeLock } from "./slots";
 const CLIENT = "/client.js";
 const LOCK = "tidegate.model";
 const MOST_SEEN = 20;
+const MOST_WAITS = 50;
 
 interface Client {
   readonly ready: Promise<unknown>; readonly state: Json; readonly token: string | null; readonly gone: boolean;
@@ -23,6 +26,7 @@ interface Client {
 }
 export interface ClientError extends Error { code: string; hint: string; status: number }
 interface Seen { frame: Frame; bytes: number }
+type Returned = Seen & { seconds: number };
 type Open = (url: string, model: string, id: string, options: Record<string, unknown>) => Client;
 
 export class ModelLive {
@@ -36,7 +40,9 @@ export class ModelLive {
   /** The newest frame that changed something, and when it came. */
   last = $state.raw<{ frame: Frame; at: number } | null>(null);
   /** The first frame after the last return, and for how long nothing was heard. */
-  returned = $state.raw<(Seen & { seconds: number }) | null>(null);
+  returned = $state.raw<Returned | null>(null);
+  /** After a return, until the server has read everything that was in the log then: it may not know the newest version yet. */
+  catching = $state(false);
   /** Counts the versions that were taken. */
   taken = $state(0);
 
@@ -55,6 +61,7 @@ export class ModelLive {
     const turn = (this.#opened += 1);
     this.why = null;
     this.error = null;
+    this.returned = null;
     this.link = "connecting";
     const release = await takeLock(LOCK, { steal: true }, () => this.leave("tab"));
     if (turn !== this.#opened || release === null) return release?.();
@@ -73,6 +80,7 @@ export class ModelLive {
     this.#end();
     this.link = "away";
     this.why = why;
+    this.catching = false;
     this.#left ??= Date.now();
   }
 
@@ -161,8 +169,27 @@ export class ModelLive {
     this.#take(client);
     this.link = "live";
     if (this.#left === null || this.#first === null) return;
-    this.returned = { ...this.#first, seconds: (Date.now() - this.#left) / 1000 };
+    const first = { ...this.#first, seconds: (Date.now() - this.#left) / 1000 };
     this.#left = null;
+    if (first.frame.event !== "patch" || first.frame.from !== first.frame.token) this.returned = first;
+    else void this.#caughtUp(client, first);
+  }
+
+  /** The first frame changed nothing: waits until the server is where the log ended, and for the frame if it has a newer version then. */
+  async #caughtUp(client: Client, first: Returned): Promise<void> {
+    const held = first.frame.token;
+    this.catching = true;
+    this.returned = null;
+    try {
+      const found = await get<{ token: string }>(`/${encodeURIComponent(this.model)}/${idInPath(this.id)}${query({ app: this.app, newest: true })}`);
+      for (let tries = 0; found.token !== held && this.token === held && client === this.#client && tries < MOST_WAITS; tries++) await pause(100);
+    } catch {
+      // it is gone, or the server ends: the stream reports it
+    }
+    if (client !== this.#client) return;
+    this.catching = false;
+    const next = this.#seen.find(({ frame }) => frame.from === held && frame.token !== held);
+    this.returned = next === undefined || this.token === held ? first : { ...next, seconds: first.seconds };
   }
 
   #failed(error: ClientError): void {
@@ -176,4 +203,8 @@ export class ModelLive {
     if (this.last === null || now - this.last.at > shown || this.last.frame.event !== "patch") return [];
     return operations(this.last.frame.patch).map((one) => one.path);
   }
+}
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

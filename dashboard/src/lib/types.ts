@@ -67,6 +67,12 @@ export interface AuditRecord {
 
 export interface DeadLetterGroup {
   code: string; place: string; count: number; first: number; last: number; message: string; sources: string[]; offsets: number[];
+  sent: SentBack[];
+}
+
+/** When a dead letter was sent back last. Without `to_offset` it is not known whether it arrived. */
+export interface SentBack {
+  offset: number; at: number; by: string; reason: string; topic: string; partition: number; to_offset: number | null; times: number;
 }
 
 export interface DeadLetters { app: string; topic: string; records: number; at_least: boolean; groups: DeadLetterGroup[] }

@@ -1,5 +1,8 @@
 // Upgrades of apps, as GET /upgrades has them.
 
+import type { Json } from "./json";
+import type { Key } from "./keys";
+
 export interface Differences { put: number; changed: number; removed: number; equal: number; foreign: number }
 
 export interface Question { code: string; text: string; consent: string; sink: string }
@@ -13,19 +16,31 @@ export interface UpgradeInfo {
   differences: Record<string, Differences>; failures: number; questions: Question[];
 }
 
+/** A value as it is or as it would be; of a long one only its beginning. */
+export interface RowSide { value?: Json; cut?: { preview: Json; bytes: number }; path?: string }
+
+export interface DifferingRow { partition: number; key: Key; kind: RowKind; before: RowSide | null; after: RowSide | null }
+export interface RowsPage { generation: number; state: string; sink: string; rows: DifferingRow[]; next: string | null }
+export type RowKind = "new" | "changed" | "removed";
+
 export interface Decision {
   generation: number; kind: "consent" | "cancel"; at: number; by: { actor: string; reason: string; via: string }; yes: boolean;
   removals: string[]; questions: Question[];
 }
 
 export interface Generation {
-  generation: number; state: "active" | "former" | "candidate"; upgrade: string; began: number | null; kinds: string[]; changes: string[];
+  generation: number; state: "active" | "former" | "candidate"; upgrade: string; began: number | null; commit: string; kinds: string[]; changes: string[];
   components: Record<string, string>; differences: Record<string, Differences>; left: string[]; finished: boolean;
 }
 
 export interface AppUpgrades {
   app: string; generation: number; upgrade: UpgradeInfo | null; consent: { yes: boolean; removals: string[]; by: string } | null;
   decisions: Decision[]; progress: Progress | null; generations: Generation[];
+}
+
+/** Whether the rows that differ can be read: once they were compared, and until they are published. */
+export function hasRows(one: UpgradeInfo): boolean {
+  return one.state === "waiting" || one.state === "publishing";
 }
 
 /** Until it is decided an upgrade can be given up. */

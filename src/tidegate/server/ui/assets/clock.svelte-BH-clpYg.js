@@ -1,0 +1,1 @@
+import{Dt as e,Et as t,Tt as n,ht as r}from"./State-DuJNLwZz.js";var i=new class{#e=e(n(Date.now()));get now(){return r(this.#e)}set now(e){t(this.#e,e,!0)}constructor(){setInterval(()=>this.now=Date.now(),1e3)}};export{i as t};

@@ -1,1 +1,0 @@
-import{Et as e,Tt as t,mt as n,wt as r}from"./State-CSwr9NoE.js";var i=new class{#e=e(r(Date.now()));get now(){return n(this.#e)}set now(e){t(this.#e,e,!0)}constructor(){setInterval(()=>this.now=Date.now(),1e3)}};export{i as t};
