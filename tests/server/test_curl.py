@@ -43,7 +43,7 @@ def test_headers_of_tidegate_are_hidden_unless_requested(client: Client, connect
         return [[name for name, _ in one["headers"]] for one in found]
 
     wait_for(lambda: names() == [["source"]])
-    assert names(internal_headers=True) == [["source", "tidegate.owner", "tidegate.origin"]]
+    assert names(internal_headers=True) == [["source"]]
 
 
 @pytest.mark.skipif(CURL is None, reason="needs curl, which is not installed")

@@ -29,5 +29,5 @@ def test_headers_of_tidegate_are_in_a_frame_on_request(spark: SparkSession, tmp_
         return {row.key: [header.name for header in row.headers] for row in found}
 
     assert headers(internal=False) == {"ada": ["source"], "bob": []}
-    added = ["tidegate.owner", "tidegate.origin"]
+    added = ["tidegate.owner"]
     assert headers(internal=True) == {"ada": ["source", *added], "bob": added}

@@ -50,7 +50,8 @@ def compare(log: Log, live: str, staged: str, owner: bytes, number: int) -> Plai
             found.rows[key] = Different(was, None, old.timestamp, ((OWNER, owner),))
         else:
             assert new is not None
-            headers = tuple((name, owner if name == OWNER else value) for name, value in new.headers)
+            own = tuple(pair for pair in new.headers if not pair[0].startswith("tidegate."))
+            headers = (*own, (OWNER, owner))
             found.rows[key] = Different(was, becomes, new.timestamp, headers)
     return found
 

@@ -19,7 +19,14 @@ from tidegate.log.records import APPEND_SCHEMA, Headers, ReadRow, Row, rows_of, 
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.reader import SqliteReader
 from tidegate.log.topic import TopicSpec
-from tidegate.runtime.output.origin import OWNER, origin_column, origin_header, origin_headers
+from tidegate.runtime.output.origin import (
+    ORIGIN,
+    OWNER,
+    header_of_each,
+    origin_column,
+    origin_header,
+    owner_headers,
+)
 from tidegate.types import Offset, TopicPartition
 from tidegate.upgrade import table_publication
 from tidegate.upgrade.compared_rows import Compared
@@ -143,7 +150,8 @@ def large(log: Log, rows: int, size: int) -> None:
             count = len(numbers)
             named = pa.array([prefix + b"key-%d" % n for n in numbers], pa.binary())
             position, sequence = pa.array(["in/0/1"] * count), pa.arange(start, start + count)
-            headers = origin_headers(owner, origin_column(position, "t", sequence, sequence))
+            origins = origin_column(position, "t", sequence, sequence)
+            headers = owner_headers(owner, count) if owner == MINE else header_of_each(ORIGIN, origins)
             log.append(
                 partition,
                 pa.RecordBatch.from_arrays([sequence, named, column, headers], schema=APPEND_SCHEMA),

@@ -51,6 +51,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Text = ".tidegate/state"
     state_budget_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """How many bytes an app's state may take on each host; None for no limit."""
+    origin_headers: bool = False
+    """Whether the records of an app's sinks carry their origin: for tracing. See docs/kafka.md."""
     upgrade: UpgradeSettings = UpgradeSettings()
     """What an app may do by itself when it starts with changed code: docs/upgrades.md."""
     partitions: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 4
@@ -85,6 +87,7 @@ EXAMPLES = {
     "commit_interval_ms": "commit_interval_ms = 100",
     "state_dir": 'state_dir = ".tidegate/state"',
     "state_budget_bytes": "state_budget_bytes = 50_000_000_000",
+    "origin_headers": "origin_headers = true",
     "upgrade": UPGRADE_EXAMPLE,
     "partitions": "partitions = 4",
     "kafka": "a section [kafka] with librdkafka's own names",

@@ -85,7 +85,7 @@ def columns_to_batch(
     """Build one batch for a writer from columns; fastest without any headers."""
     count = len(timestamps)
     if headers is None:
-        encoded: pa.Array[Any] = _no_headers(count)
+        encoded: pa.Array[Any] = no_headers(count)
     else:
         encoded = header_column(headers)
     columns = [
@@ -98,12 +98,15 @@ def columns_to_batch(
 
 
 @lru_cache(64)
-def _no_headers(count: int) -> pa.Array[Any]:
+def no_headers(count: int) -> pa.Array[Any]:
+    """Return the header column of records without headers."""
     return pa.nulls(count, HEADERS_TYPE)
 
 
 def header_column(headers: Sequence[Headers]) -> pa.Array[Any]:
     """Build the header column from flat name and value arrays: several times faster than from dicts."""
+    if len(headers) > 1 and headers[0] is headers[-1] and headers.count(headers[0]) == len(headers):
+        return header_column(headers[:1]).take(pa.nulls(len(headers), pa.int32()).fill_null(0))
     ends = list(accumulate(map(len, headers), initial=0))
     offsets: list[int | None] = [start if own else None for start, own in zip(ends, headers, strict=False)]
     offsets.append(ends[-1])

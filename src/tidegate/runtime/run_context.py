@@ -33,6 +33,8 @@ class RunContext:
     """Whether chains that allow it run over whole batches; the results are the same."""
     small_batch: int = 0
     """Batches with fewer records than this run record by record, which is faster."""
+    origin_headers: bool = False
+    """Whether the records of sinks carry their origin, too."""
     staging: Mapping[str, TopicInfo] = field(default_factory=dict)
     """For a replay: the staging topic for the rows of each table topic, by the name of the table topic."""
     replay: Replay | None = None

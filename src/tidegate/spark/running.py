@@ -232,6 +232,7 @@ class Running:
             attempt=attempt,
             writer=claim.writer_id(slot),
             commit_interval_ms=config.commit_interval_ms,
+            origin_headers=config.origin_headers,
             pinned=self._pinned,
             paths=[path for path in sys.path if path],
             roots=self._roots,

@@ -30,7 +30,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import READ_SCHEMA, ReadRow, header_column, rows_of
 from tidegate.log.route import partitions_of
-from tidegate.runtime.output.origin import only_origin_headers
+from tidegate.runtime.output.origin import no_own_headers
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.serde import Serde
 from tidegate.serde.framed import Framed
@@ -375,7 +375,7 @@ def _folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _headers(headers: Any, kind: Any, *, internal: bool) -> Any:
-    if headers.null_count == len(headers) or (not internal and only_origin_headers(headers)):
+    if headers.null_count == len(headers) or (not internal and no_own_headers(headers)):
         return pa.array([[]] * len(headers), kind)
     rows = (pairs or [] for pairs in headers.to_pylist())
     kept = ([one for one in row if internal or not is_internal_header(one["name"])] for row in rows)

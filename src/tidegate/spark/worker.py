@@ -80,7 +80,14 @@ def _attached(order: SlotOrder, log: Log, clock: Clock) -> Run:
         run = attach_recalculation(topology, order.app_id, log, clock, replay, on_error=order.on_error)
         started = run.manifest
     else:
-        run = attach(topology, log, clock, generation=order.generation, on_error=order.on_error)
+        run = attach(
+            topology,
+            log,
+            clock,
+            generation=order.generation,
+            on_error=order.on_error,
+            origin_headers=order.origin_headers,
+        )
         started = run.manifest
     check_code(topology, log, started)
     forget()  # the parsed source of a large project takes 100 MB

@@ -75,6 +75,7 @@ class Driver(DriverOutputs):
         clock: ManualClock | None = None,
         on_error: OnError = "stop",
         batches: bool = True,
+        origin_headers: bool = False,
         limits: Limits | None = None,
         spark: Any = None,
         registry: Mapping[str, Any] | None = None,
@@ -93,6 +94,7 @@ class Driver(DriverOutputs):
         self._slots = slots
         self._on_error = on_error
         self._batches = batches
+        self._origin_headers = origin_headers
         self._limits = limits or Limits(sync=False)
         self._host, self._hosts = "host-0", 1
         self._faults = Faults()
@@ -240,6 +242,7 @@ class Driver(DriverOutputs):
             partitions=self._partitions,
             on_error=self._on_error,
             batches=self._batches,
+            origin_headers=self._origin_headers,
         )
 
     def _start(self) -> Run:

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import HEADERS_TYPE
 from tidegate.log.topic import TopicInfo
 from tidegate.models.row import decode_row
-from tidegate.runtime.output.origin import OWNER, only_origin_headers
+from tidegate.runtime.output.origin import owned_by
 from tidegate.runtime.output.staged_rows import split_keys
 from tidegate.types import TopicPartition
 
@@ -94,12 +93,7 @@ def owned_rows(batch: pa.RecordBatch, owner: bytes | None) -> pa.Array[Any]:
     headers = batch.column(4)
     if owner is None:
         return _all(batch)
-    if len(headers) and only_origin_headers(headers):
-        owners: Any = pc.struct_field(headers.flatten(), [1]).take(pa.arange(0, 2 * len(headers), 2))
-        found: pa.Array[Any] = pc.fill_null(pc.equal(owners, pa.scalar(owner, pa.binary())), False)
-        return found
-    wanted = {"name": OWNER, "value": owner}
-    return pa.array([wanted in (row or ()) for row in headers.to_pylist()], pa.bool_())
+    return owned_by(headers, owner)
 
 
 def _all(batch: pa.RecordBatch) -> pa.Array[Any]:

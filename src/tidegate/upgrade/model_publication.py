@@ -5,7 +5,7 @@ state differs gets one more version on top of its live row (`models/correction.p
 same get no record, so their tokens stay the newest. Needs no code of the user.
 
 Records have the later one of the times of the live and of the recalculated row, so the times of an id never
-go back. Events name no source record: their origin is `-`.
+go back.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ from tidegate.log.topic import TopicInfo
 from tidegate.models.correction import corrected
 from tidegate.models.row import decode_row, encode_row
 from tidegate.models.step import model_event
-from tidegate.runtime.output.origin import OWNER, origin_header
 from tidegate.types import TopicPartition
 from tidegate.upgrade.compared_rows import Compared
 from tidegate.upgrade.comparison import PartitionComparison
 
 NO_RECORD = "-"
-PUBLISHER = "upgrade"
-"""Stands for the task in the origin header of the events."""
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -53,7 +50,6 @@ def model_changes(
     partition: int,
     *,
     events: TopicInfo,
-    app: str,
 ) -> Iterator[ModelChange]:
     """Yield what is published for a partition of a model. Without a staged changelog the model is gone: each
     id that exists is removed.
@@ -65,7 +61,7 @@ def model_changes(
     Raises UpgradeError `partitions-changed` if the changelogs have different numbers of partitions.
     """
     compared = compared_model(live_changelog.name, live_changelog, staged_changelog)
-    return changes_of(PartitionComparison(log, compared, partition), compared, partition, events, app)
+    return changes_of(PartitionComparison(log, compared, partition), compared, partition, events)
 
 
 def compared_model(name: str, live: TopicInfo, staged: TopicInfo | None) -> Compared:
@@ -82,12 +78,11 @@ def compared_model(name: str, live: TopicInfo, staged: TopicInfo | None) -> Comp
 
 
 def changes_of(
-    differing: Iterable[pa.RecordBatch], compared: Compared, partition: int, events: TopicInfo, app: str
+    differing: Iterable[pa.RecordBatch], compared: Compared, partition: int, events: TopicInfo
 ) -> Iterator[ModelChange]:
     """Yield what is published for ids whose states differ. `differing` has the schema DIFFERENCES."""
     assert compared.live is not None  # noqa: S101 - a new model has nothing to compare with
     row_at = TopicPartition(compared.live.name, partition)
-    owner = (OWNER, f"{app}/{events.name}".encode())
     for batch in differing:
         columns = ("key", "before_row", "before_time", "after_row", "after_time")
         rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
@@ -98,13 +93,12 @@ def changes_of(
                 continue
             row, at = step.row, max(old_time or 0, new_time or 0)
             event = model_event(key.decode(), before, row, step.patch, at, NO_RECORD)
-            headers = (owner, origin_header(NO_RECORD, PUBLISHER, row.sequence, max(at, 0)))
             yield ModelChange(
                 event.kind,
                 row_at,
                 Row(key, encode_row(row), at),
                 TopicPartition(events.name, partition_for(key, events.partitions)),
-                Row(key, _encoded(event), at, headers),
+                Row(key, _encoded(event), at),
             )
 
 

@@ -68,7 +68,7 @@ def differences(log: Log, app: str, published: Published, kept: KeptDifferences)
         for batch in kept.kept(one):
             found = counted(batch)
             if published.kind == "model":
-                found = _counted_changes(log, app, published, compared, batch)
+                found = _counted_changes(log, published, compared, batch)
             put, changed, removed = put + found.put, changed + found.changed, removed + found.removed
             equal += found.equal
         equal += one.equal
@@ -77,10 +77,10 @@ def differences(log: Log, app: str, published: Published, kept: KeptDifferences)
 
 
 def _counted_changes(
-    log: Log, app: str, published: Published, compared: Compared, batch: pa.RecordBatch
+    log: Log, published: Published, compared: Compared, batch: pa.RecordBatch
 ) -> Differences:
     """Count what is published for ids of a model. States of different bytes may be the same value."""
-    changes = changes_of([batch], compared, 0, log.describe(published.events), app)
+    changes = changes_of([batch], compared, 0, log.describe(published.events))
     kinds = Counter(change.kind for change in changes)
     same = batch.num_rows - kinds.total()
     return Differences(kinds["created"], kinds["changed"], kinds["gone"], same)
@@ -106,7 +106,7 @@ def publish(
                 written += _publish_table(writer, differing, compared, number)
             else:
                 events = log.describe(published.events)
-                changes = changes_of(differing, compared, number, events, app)
+                changes = changes_of(differing, compared, number, events)
                 written += _publish_model(log, writer, app, entry, published, number, clock, changes)
     return written
 

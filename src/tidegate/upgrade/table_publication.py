@@ -1,7 +1,7 @@
 """What an upgrade publishes of a table topic: one record for each row that differs.
 
-A row that differs is one put with its own timestamp and origin; a row that is gone is one tombstone, with the
-timestamp of what it removes. Both are in the partition of the row. Needs no code of the user.
+A row that differs is one put with its own timestamp and headers; a row that is gone is one tombstone, with
+the timestamp of what it removes. Both are in the partition of the row. Needs no code of the user.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.names import is_internal_header
 from tidegate.log.records import APPEND_SCHEMA, Headers, header_column
-from tidegate.runtime.output.origin import OWNER, only_origin_headers, origin_headers
+from tidegate.runtime.output.origin import OWNER, no_own_headers, owner_headers
 
 RECORDS_PER_TRANSACTION = 10_000
 BYTES_PER_TRANSACTION = 32 * 2**20
@@ -25,7 +26,7 @@ def corrections(differing: pa.RecordBatch, owner: bytes) -> list[pa.RecordBatch]
     puts, removals = differing.filter(pc.invert(gone)), differing.filter(gone)
     found = [
         _records(puts, "after_time", _headers(puts.column("headers"), owner)),
-        _records(removals, "before_time", _owner_only(removals.num_rows, owner)),
+        _records(removals, "before_time", owner_headers(owner, removals.num_rows)),
     ]
     return [batch for batch in found if batch.num_rows]
 
@@ -52,19 +53,12 @@ def _records(differing: pa.RecordBatch, times: str, headers: pa.Array[Any]) -> p
 
 
 def _headers(staged: pa.Array[Any], owner: bytes) -> pa.Array[Any]:
-    """Return the headers of staged rows, under the app's own name."""
-    if len(staged) and only_origin_headers(staged):
-        contents: Any = pc.struct_field(staged.flatten(), [1])
-        return origin_headers(owner, contents.take(pa.arange(1, 2 * len(staged), 2)))
-    return header_column([_renamed(row, owner) for row in staged.to_pylist()])
+    """Return the headers of staged rows: their own, and the owner."""
+    if no_own_headers(staged):
+        return owner_headers(owner, len(staged))
+    return header_column([_owned(row, owner) for row in staged.to_pylist()])
 
 
-def _renamed(staged: Iterable[Mapping[str, Any]] | None, owner: bytes) -> Headers:
+def _owned(staged: Iterable[Mapping[str, Any]] | None, owner: bytes) -> Headers:
     found = [(str(pair["name"]), pair["value"]) for pair in staged or ()]
-    return [(name, owner if name == OWNER else value) for name, value in found]
-
-
-def _owner_only(count: int, owner: bytes) -> pa.Array[Any]:
-    one: Any = header_column([[(OWNER, owner)]])
-    found: pa.Array[Any] = one.take(pa.repeat(pa.scalar(0), count))
-    return found
+    return [*(pair for pair in found if not is_internal_header(pair[0])), (OWNER, owner)]

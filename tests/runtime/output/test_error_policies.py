@@ -51,7 +51,7 @@ def test_a_record_that_fails_in_its_third_node_leaves_nothing_of_the_first_two(
     kept = app.stream(IN, on_error=policy).process("keep", keep, stores=[SEEN])
     kept.to(MORE)
     kept.map(refuse_three).to(OUT)
-    with Driver(app, batches=batches) as d:
+    with Driver(app, batches=batches, origin_headers=True) as d:
         d.send(IN, "ada", 1)
         d.send(IN, "ada", 3, timestamp=START + 1)
         d.send(IN, "ada", 4, timestamp=START + 2)

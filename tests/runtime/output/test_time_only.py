@@ -11,7 +11,7 @@ from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.log.kafka import zero_time
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, rows_of, to_batch
-from tidegate.runtime.output.origin import ORIGIN, OWNER, origin_of
+from tidegate.runtime.output.origin import ORIGIN, origin_of
 from tidegate.runtime.output.time_only import TIME
 from tidegate.testing.driver import Commit, Driver
 from tidegate.types import TopicPartition
@@ -62,7 +62,7 @@ def times_sent(d: Driver, topic: str = "app-even-repartition") -> list[list[int]
             if any(name == TIME for name, _ in row.headers)
         ]
         assert all((row.key, row.value) == (None, None) for row in rows)
-        assert all([name for name, _ in row.headers] == [OWNER, ORIGIN, TIME] for row in rows)
+        assert all([name for name, _ in row.headers] == [ORIGIN, TIME] for row in rows)
         origins = [origin_of(row.headers) for row in rows]
         assert [row.timestamp for row in rows] == [origin.time for origin in origins if origin]
         found.append([row.timestamp - START for row in rows])

@@ -10,6 +10,7 @@ from operator import length_hint
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidegate.log.checks import RECORD_OVERHEAD
@@ -144,6 +145,21 @@ def _headers(column: pa.Array[Any]) -> list[Pairs] | None:
     if column.null_count == len(column):
         return None
     listed: Any = column
-    names, values = (listed.values.field(number).to_pylist() for number in (0, 1))
+    names, values = (listed.values.field(number) for number in (0, 1))
+    if _same_for_all(listed):
+        first = listed[0].as_py()[0]
+        return [[(first["name"], first["value"])]] * len(listed)
+    names, values = names.to_pylist(), values.to_pylist()
     pairs = list(zip(names, values, strict=True))
     return [pairs[begin:end] for begin, end in pairwise(listed.offsets.to_pylist())]
+
+
+def _same_for_all(column: pa.Array[Any]) -> bool:
+    """Whether each record has one header, and all the same: rows of a table topic have their owner."""
+    if column.null_count or not pc.all(pc.equal(pc.list_value_length(column), 1)).as_py():
+        return False
+    pairs = column.flatten()
+    names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
+    return not contents.null_count and all(
+        bool(pc.all(pc.equal(part, part[0])).as_py()) for part in (names, contents)
+    )

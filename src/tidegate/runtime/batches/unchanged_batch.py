@@ -38,18 +38,14 @@ class UnchangedBatch:
         found = self._sender.route_of(self._node)
         if found is None or (rows is not None and not len(rows)):
             return
-        target, owner = found
         columns = Columns(Keys(keys, numbers), [], self._batch.column(1), rows)
         passing = self._batch if rows is None else self._batch.take(rows)
         if rows is not None:
             numbers = numbers.take(rows)
         first = self._sender.reserve_sequence(passing.num_rows)
-        headers = self._origins.headers(
-            columns,
-            owner,
-            self._origins.origins(columns, self._sender.name, pa.arange(first, first + passing.num_rows)),
-        )
+        sequences = pa.arange(first, first + passing.num_rows)
+        headers = self._origins.headers(columns, found, self._sender.name, sequences)
         output = pa.RecordBatch.from_arrays(
             [passing.column(1), passing.column(2), passing.column(3), headers], schema=APPEND_SCHEMA
         )
-        self._sender.outputs.add_batch(target, keys, numbers, output, now)
+        self._sender.outputs.add_batch(found.target, keys, numbers, output, now)

@@ -8,19 +8,21 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.records import APPEND_SCHEMA, Headers, header_column, own_headers, raw_records
+from tidegate.log.records import APPEND_SCHEMA, Headers, header_column, no_headers, own_headers, raw_records
 from tidegate.runtime.batches.batch_steps import BatchNode
 from tidegate.runtime.batches.columns import Columns
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.output.origin import (
     ORIGIN,
-    only_origin_headers,
+    header_of_each,
+    no_own_headers,
     origin_column,
     origin_columns,
-    origin_headers,
+    owner_headers,
     position_column,
 )
+from tidegate.runtime.output.routes import Route
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.output.staged_rows import last_of_each
 from tidegate.serde.columns import encode_all, encode_ints
@@ -93,7 +95,7 @@ class BatchOutput:
         batch = self._batch
         if found is None or batch is None:
             return
-        target, (owner_name, owner) = found
+        target = found.target
         encode_key, encode_value = self._encoders.setdefault(node.id, encoders(node))
         key_serde = node.key if node.topic is None else node.topic.key_serde
         value_serde = node.value if node.topic is None else node.topic.value_serde
@@ -103,7 +105,7 @@ class BatchOutput:
             value_column = encode_ints(values)
         else:
             value_column = encode_all(values, encode_value)
-        first = self._sender.reserve_sequence(len(columns))
+        first = self._sender.reserve_sequence(len(columns)) if found.origin else 0
         sequences: pa.Array[Any] = pa.arange(first, first + len(columns))
         folds = target.folds and batch.own is None
         if folds and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
@@ -113,8 +115,7 @@ class BatchOutput:
                 value_column.take(at),
                 sequences.take(at),
             )
-        origins = batch.origins(columns, self._sender.name, sequences)
-        headers = batch.headers(columns, (owner_name, owner), origins)
+        headers = batch.headers(columns, found, self._sender.name, sequences)
         key_column = pa.array(keys, pa.binary()).take(columns.keys.numbers)
         output = pa.RecordBatch.from_arrays(
             [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
@@ -138,27 +139,34 @@ class BatchOrigins:
         headers = batch.column(4)
         self.own: list[Headers] | None = None
         """The headers of each record that tidegate did not add; None if no record has any."""
-        if headers.null_count < len(headers) and not only_origin_headers(headers):
+        if headers.null_count < len(headers) and not no_own_headers(headers):
             self.own = [own_headers(raw) for raw in raw_records(partition, batch)]
-        times = timestamps
-        if internal:
-            origins = origin_columns(partition, batch)
-            self._positions, times = origins.positions, origins.times
-        else:
-            self._positions = position_column(partition, batch.column(0))
+        origins = origin_columns(partition, batch) if internal else None
+        self._positions = None if origins is None else origins.positions
+        self._partition, self._offsets = partition, batch.column(0)
+        times = timestamps if origins is None else origins.times
         self.stream_times: Any = pc.cumulative_max(times, start=pa.scalar(before, pa.int64()))
 
-    def origins(self, columns: Columns, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
+    def headers(self, columns: Columns, route: Route, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
+        """Return the header column of outputs: the records' own headers, and those that the route adds."""
+        origins = self._origins(columns, task, sequences) if route.origin else None
+        if self.own is None and not (route.owner and route.origin):
+            if origins is not None:
+                return header_of_each(ORIGIN, origins)
+            return owner_headers(route.owner[0][1], len(columns)) if route.owner else no_headers(len(columns))
+        rows = range(len(self.stream_times)) if columns.rows is None else columns.rows.to_pylist()
+        own: list[Headers] = [()] * len(columns) if self.own is None else [self.own[row] for row in rows]
+        added: list[Headers] = [()] * len(columns)
+        if origins is not None:
+            added = [((ORIGIN, one),) for one in origins.to_pylist()]
+        return header_column(
+            [(*pairs, *route.owner, *origin) for pairs, origin in zip(own, added, strict=True)]
+        )
+
+    def _origins(self, columns: Columns, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
         positions, times = self._positions, pc.max_element_wise(self.stream_times, 0)
+        if positions is None:
+            positions = position_column(self._partition, self._offsets)
         if columns.rows is not None:
             positions, times = positions.take(columns.rows), times.take(columns.rows)
         return origin_column(positions, task, sequences, times)
-
-    def headers(self, columns: Columns, owner: tuple[str, bytes], origins: pa.Array[Any]) -> pa.Array[Any]:
-        if self.own is None:
-            return origin_headers(owner[1], origins)
-        rows = range(len(self.own)) if columns.rows is None else columns.rows.to_pylist()
-        added = [(owner, (ORIGIN, origin)) for origin in origins.to_pylist()]
-        return header_column(
-            [(*self.own[row], *origin_pair) for row, origin_pair in zip(rows, added, strict=True)]
-        )

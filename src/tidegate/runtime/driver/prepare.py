@@ -50,6 +50,7 @@ def prepare(
     create_sources: bool = True,
     on_error: str = "stop",
     batches: bool = True,
+    origin_headers: bool = False,
 ) -> Run:
     """Create or check everything that an app needs in the log, in this order:
 
@@ -84,7 +85,14 @@ def prepare(
     dead_letters = create_dead_letters(log, topology.app, largest)
     infos[dead_letters.name] = dead_letters
     context = RunContext(
-        topology, manifest, infos, dead_letters.name, clock, on_error=on_error, batches=batches
+        topology,
+        manifest,
+        infos,
+        dead_letters.name,
+        clock,
+        on_error=on_error,
+        batches=batches,
+        origin_headers=origin_headers,
     )
     return Run(context, log, counts, notices=_notices(known))
 
@@ -111,6 +119,7 @@ def attach(
     generation: int | None = None,
     on_error: str = "stop",
     small_batch: int = SMALL_BATCH,
+    origin_headers: bool = False,
 ) -> Run:
     """Return the run of an app that another process prepared, by default of its active generation. Creates
     and writes nothing."""
@@ -125,6 +134,13 @@ def attach(
     infos = {topic: log.describe(topic) for topic in topics}
     counts = partition_counts(topology, {**manifest.sources, **manifest.sinks}, manifest.internal_partitions)
     context = RunContext(
-        topology, manifest, infos, dead_letters, clock, on_error=on_error, small_batch=small_batch
+        topology,
+        manifest,
+        infos,
+        dead_letters,
+        clock,
+        on_error=on_error,
+        small_batch=small_batch,
+        origin_headers=origin_headers,
     )
     return Run(context, log, counts)

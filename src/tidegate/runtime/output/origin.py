@@ -1,11 +1,11 @@
-"""The origin of a record that tidegate wrote: two headers after the record's own.
+"""The headers that tidegate adds after a record's own, each only where it is read.
 
-    tidegate.owner   app/sink: whose row it is; an upgrade touches only its own
+    tidegate.owner   app/sink: whose row it is; an upgrade touches only its own. On table topics
     tidegate.origin  "topic/partition/offset task/sequence time": the source record, also across internal
                      topics; the task that wrote the record with the sequence number of its output; and the
-                     stream time there
+                     stream time there. On internal topics and in staging, with `origin_headers` everywhere
 
-One header holds all three, since they are written for every record and read together.
+One header holds all three parts of an origin, since they are written and read together.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tidegate.log.records import HEADERS_TYPE, Headers
 from tidegate.types import TopicPartition
 
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
+_ADDED = pa.array([OWNER, ORIGIN])
 
 
 class Origin(NamedTuple):
@@ -61,24 +62,46 @@ def origin_column(
     return joined.cast(pa.binary())
 
 
-def origin_headers(owner: bytes, origins: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the header column of records that have no headers of their own."""
-    count = len(origins)
-    indices = pa.arange(0, 2 * count)
-    of_origin = pc.add(pc.shift_right(indices, 1), 1)
-    both = pa.concat_arrays([pa.array([owner], pa.binary()), origins])
-    values = both.take(pc.if_else(_odd(indices), of_origin, 0))
-    structs = pa.StructArray.from_arrays([_names(indices), values], fields=list(HEADERS_TYPE.value_type))
-    ends = pa.arange(0, 2 * count + 1, 2).cast(pa.int32())
+def header_of_each(name: str, contents: pa.Array[Any]) -> pa.Array[Any]:
+    """Return the header column of records that have this one header, each with its own content."""
+    count = len(contents)
+    structs = pa.StructArray.from_arrays(
+        [pa.repeat(pa.scalar(name), count), contents], fields=list(HEADERS_TYPE.value_type)
+    )
+    ends = pa.arange(0, count + 1).cast(pa.int32())
     return pa.ListArray.from_arrays(ends, structs, type=HEADERS_TYPE)
 
 
-def only_origin_headers(headers: pa.Array[Any]) -> bool:
-    """Return whether each record has exactly the two headers that tidegate writes."""
-    if headers.null_count or not pc.all(pc.equal(pc.list_value_length(headers), 2)).as_py():
-        return False
+def owner_headers(owner: bytes, count: int) -> pa.Array[Any]:
+    """Return the header column of rows that have no headers of their own."""
+    return header_of_each(OWNER, pa.repeat(pa.scalar(owner, pa.binary()), count))
+
+
+def no_own_headers(headers: pa.Array[Any]) -> bool:
+    """Return whether the records have no other headers than an owner and an origin."""
     names: Any = pc.struct_field(headers.flatten(), [0])
-    return bool(names.equals(_names(pa.arange(0, len(names)))))
+    return not len(names) or bool(pc.all(pc.is_in(names, value_set=_ADDED)).as_py())
+
+
+def owned_by(headers: pa.Array[Any], owner: bytes) -> pa.Array[Any]:
+    """Return which records have this owner."""
+    pairs = headers.flatten()
+    names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
+    found: Any = pc.and_(pc.equal(names, OWNER), pc.equal(contents, pa.scalar(owner, pa.binary())))
+    rows: Any = pc.list_parent_indices(headers).filter(found, null_selection_behavior="drop")
+    owned: pa.Array[Any] = pc.is_in(pa.arange(0, len(headers)), value_set=rows.cast(pa.int64()))
+    return owned
+
+
+def _origins(headers: pa.Array[Any]) -> pa.Array[Any] | None:
+    """Return the content of each record's origin header, or None unless each record has exactly one."""
+    pairs = headers.flatten()
+    names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
+    is_origin: Any = pc.equal(names, ORIGIN)
+    rows: Any = pc.list_parent_indices(headers).filter(is_origin)
+    found: pa.Array[Any] = contents.filter(is_origin)
+    one_each = len(rows) == len(headers) and rows.cast(pa.int64()).equals(pa.arange(0, len(headers)))
+    return found if one_each and not found.null_count else None
 
 
 class OriginColumns(NamedTuple):
@@ -94,8 +117,8 @@ def origin_columns(partition: TopicPartition, batch: pa.RecordBatch) -> OriginCo
     """Return the origins of records of an internal topic. A record that tidegate did not write is its own
     origin."""
     offsets, timestamps, headers = batch.column(0), batch.column(1), batch.column(4)
-    if len(headers) and only_origin_headers(headers):
-        contents: Any = pc.struct_field(headers.flatten(), [1]).take(pa.arange(1, 2 * len(headers), 2))
+    contents = _origins(headers) if len(headers) else None
+    if contents is not None:
         parts: Any = pc.split_pattern(contents.cast(pa.string()), " ").flatten()
         at = [parts.take(pa.arange(part, 3 * len(headers), 3)) for part in range(3)]
         task: Any = pc.split_pattern(at[1], "/", max_splits=1, reverse=True).flatten()
@@ -114,11 +137,3 @@ def origin_columns(partition: TopicPartition, batch: pa.RecordBatch) -> OriginCo
         pa.array(sequences, pa.int64()),
         pa.array(times, pa.int64()),
     )
-
-
-def _names(indices: pa.Array[Any]) -> pa.Array[Any]:
-    return pa.array([OWNER, ORIGIN]).take(pc.bit_wise_and(indices, 1))
-
-
-def _odd(indices: pa.Array[Any]) -> Any:
-    return pc.equal(pc.bit_wise_and(indices, 1), 1)

@@ -1,6 +1,8 @@
-"""The topics that the nodes of a task write to, with the owner header of their records."""
+"""The topics that the nodes of a task write to, with the headers that their records get."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from tidegate.errors import StateError
 from tidegate.log.topic import TopicInfo
@@ -11,8 +13,15 @@ from tidegate.runtime.run_context import RunContext
 from tidegate.topology.graph import Subtopology
 from tidegate.topology.node import INTERNAL, SINKS, Node, NodeKind
 
-Route = tuple[Target, tuple[str, bytes]]
-"""A target, and the header with the owner of the record."""
+
+class Route(NamedTuple):
+    """Where the records of a node go, and which headers follow their own."""
+
+    target: Target
+    owner: tuple[tuple[str, bytes], ...]
+    """The header with the owner, one object for all records; empty where no upgrade compares rows."""
+    origin: bool
+    """Whether the origin follows: internal topics and staging are read in its order."""
 
 
 class Routes:
@@ -50,11 +59,15 @@ class Routes:
         destination = destination_of(self._context.mode, node.kind, rows=rows)
         if destination is Destination.NOWHERE:
             return None
-        owner = (OWNER, f"{self._context.topology.app}/{node.name or topic}".encode())
         known = self._context.topics.get(topic)
         if destination is Destination.STAGING:
-            return self._outputs.target(self._staging(topic), staged=self._task, checked=known), owner
-        return self._outputs.target(self._context.topics[topic]), owner
+            target = self._outputs.target(self._staging(topic), staged=self._task, checked=known)
+            return Route(target, (), origin=True)
+        target = self._outputs.target(self._context.topics[topic])
+        if node.kind in INTERNAL:
+            return Route(target, (), origin=True)
+        owner = (OWNER, f"{self._context.topology.app}/{node.name or topic}".encode())
+        return Route(target, (owner,) if rows else (), origin=self._context.origin_headers)
 
     def _staging(self, topic: str) -> TopicInfo:
         info = self._context.staging.get(topic)

@@ -1,4 +1,4 @@
-"""Sends the outputs of a task: chooses the topic, adds the origin headers, and buffers until the commit."""
+"""Sends the outputs of a task: chooses the topic, adds headers, and buffers until the commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.errors import LogError, TidegateError
 from tidegate.gate.formats import Held
 from tidegate.log.positions import Position, TaskId
-from tidegate.log.records import RawRecord
+from tidegate.log.records import Headers, RawRecord
 from tidegate.record import Record
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.output.on_error import caused_by_record, dead_letter_headers
@@ -110,11 +110,12 @@ class Sender:
         found = self._routes.of(node)
         if found is None:
             return
-        target, owner = found
+        target, owner, origin = found
         if self._refusal is not None:
             self.fail_if_refused(target.name)
-        origin = self._origin()
-        headers = (*record.headers, owner, origin) if record.headers else (owner, origin)
+        headers: Headers = (*record.headers, *owner) if record.headers else owner
+        if origin:
+            headers = (*headers, self._origin())
         self.outputs.add(target, key, value, record.timestamp, headers, self._now)
 
     def emit_held(self, node: Node, key: bytes, held: Held) -> None:
@@ -123,12 +124,11 @@ class Sender:
         found = self._routes.of(node)
         if found is None:
             return
-        target, owner = found
         self._sequence += 1
         origin = origin_header(held.origin, self.name, self._sequence, max(held.time, 0))
-        headers = (*held.headers, owner, origin)
+        headers = (*held.headers, origin)
         try:
-            self.outputs.add(target, key, held.value, held.timestamp, headers, self._now)
+            self.outputs.add(found.target, key, held.value, held.timestamp, headers, self._now)
         except LogError as error:
             if not caused_by_record(error):
                 raise
@@ -147,9 +147,9 @@ class Sender:
         """Send time-only records to partitions that lack the stream time. Returns whether there were any."""
         sent = False
         time = self._store_time.stream_time
-        for target, owner, partition in self._time_only.due(time, now, at_once=at_once):
+        for target, partition in self._time_only.due(time, now, at_once=at_once):
             self._origin_position, sent = NO_RECORD, True
-            self.outputs.add_to(target, partition, time, (owner, self._origin(), MARK), now)
+            self.outputs.add_to(target, partition, time, (self._origin(), MARK), now)
         return sent
 
     def route_of(self, node: Node) -> Route | None:

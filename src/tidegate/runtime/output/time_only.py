@@ -66,26 +66,24 @@ class TimeOnlySender:
 
     def __init__(self, routes: Sequence[Route], sent: int, now: int) -> None:
         self._routes = routes
-        self._sent = [[sent] * len(target.waiting) for target, _ in routes]
-        self._at = [[now] * len(target.waiting) for target, _ in routes]
+        self._sent = [[sent] * len(target.waiting) for target, *_ in routes]
+        self._at = [[now] * len(target.waiting) for target, *_ in routes]
 
     def __bool__(self) -> bool:
         return bool(self._routes)
 
-    def due(
-        self, time: int, now: int, *, at_once: bool = False
-    ) -> Iterator[tuple[Target, tuple[str, bytes], int]]:
-        """Yield target, owner header and partition of each time-only record to write. Called once per commit.
+    def due(self, time: int, now: int, *, at_once: bool = False) -> Iterator[tuple[Target, int]]:
+        """Yield target and partition of each time-only record to write. Called once per commit.
         Pending records carry the time, too; with `at_once` they do not count, since which of them are pending
         depends on the time of commits."""
-        for (target, owner), sent, at in zip(self._routes, self._sent, self._at, strict=True):
+        for (target, *_), sent, at in zip(self._routes, self._sent, self._at, strict=True):
             for partition, waiting in enumerate(target.waiting):
                 origin = origin_of(waiting.last_headers())
                 if origin is not None and not at_once:
                     sent[partition] = max(sent[partition], origin.time)
                 if time > sent[partition] and (at_once or now >= at[partition] + EVERY_MS):
                     sent[partition], at[partition] = time, now
-                    yield target, owner, partition
+                    yield target, partition
 
     def sent(self) -> int:
         """Return the time that every partition received: a restarted task continues from there."""

@@ -34,7 +34,7 @@ from tidegate.log.positions import Position, TaskId, check_positions, position_r
 from tidegate.log.protocol import Log, Writer
 from tidegate.log.reads import read_between
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.output.origin import OWNER, origin_columns, origin_header
+from tidegate.runtime.output.origin import origin_columns, origin_header
 from tidegate.runtime.output.time_only import MARK
 from tidegate.runtime.replay import REPLAYED
 from tidegate.runtime.topics.control import read_control
@@ -186,7 +186,6 @@ class _Batch:
         self._order = order
         self._before = position
         self._count = log.describe(order.writes).partitions
-        self._owner = (OWNER, f"{order.app}/{order.name}".encode())
         self._sequence = int(position.progress.get("sequence", "0"))
         self._times = dict(position.stream_times.get(order.reads, {}))
         self._known_before = max(self._times.values(), default=NO_TIME)
@@ -213,7 +212,7 @@ class _Batch:
                     f"the stage {self._order.name!r} returned a row without a key",
                     "give every row a key, or filter those that have none",
                 )
-            headers = (*row.headers, self._owner, self._numbered(origin.position, origin.time))
+            headers = (*row.headers, self._numbered(origin.position, origin.time))
             target = partition_for(row.key, self._count)
             found.setdefault(target, []).append(Row(row.key, row.value, row.timestamp, headers))
         for number, part_rows in found.items():
@@ -228,7 +227,7 @@ class _Batch:
         if time <= self._known_before:
             return
         for number in range(self._count):
-            headers = (self._owner, self._numbered("-", time), MARK)
+            headers = (self._numbered("-", time), MARK)
             batch = to_batch([Row(None, None, time, headers)])
             writer.append(TopicPartition(self._order.writes, number), batch)
 

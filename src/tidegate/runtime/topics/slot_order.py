@@ -36,6 +36,8 @@ class SlotOrder(msgspec.Struct, frozen=True, kw_only=True):
     writer: str
     commit_interval_ms: int
     on_error: str = "stop"
+    origin_headers: bool = False
+    """Whether the records of sinks carry their origin."""
     pinned: dict[str, dict[int, int]] | None = None
     """Ends of the source topics to stop at, or None to run until stopped."""
     replay: Replay | None = None
