@@ -18,6 +18,7 @@ from tidegate.runtime.slot.commit import commit
 from tidegate.state.changelog import changelog_spec
 from tidegate.state.environment import Environment
 from tidegate.state.folders import task_home
+from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import Owner, StateManager
 from tidegate.state.restore import Restore
 
@@ -133,12 +134,7 @@ def test_check_finds_a_row_that_the_changelog_does_not_have(home: Path) -> None:
     environment = Environment(home / "0", [*COUNTS.databases, *SEEN.databases, *WINDOWS.databases])
     metadata = environment.metadata()
     assert metadata is not None
-    COUNTS.build(
-        environment, StateManager(Owner("shop", TASK, "x"), home, SystemClock()).store_time
-    ).inner.apply(
-        [(b"ghost", b"\x80" + b"\x00" * 7)],
-        token=None,  # type: ignore[arg-type]
-    )
+    LmdbStore(environment, COUNTS.name).apply([(b"ghost", b"\x80" + b"\x00" * 7)])
     environment.commit(metadata)
     environment.close()
     code, text = run("check", "counts", "--json")

@@ -29,10 +29,10 @@ from tidegate.state import changelog, folders, restore
 from tidegate.state.builder import BuiltStore
 from tidegate.state.cached import CachedStore
 from tidegate.state.environment import Environment
-from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.lru import LruStore
 from tidegate.state.manager import StateManager
 from tidegate.state.memory import MemoryStore
+from tidegate.state.memtable import Memtable
 from tidegate.state.restore import Restore
 from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
 from tidegate.types import TopicPartition
@@ -246,7 +246,7 @@ def commit_on_disk_at_a_drop(patch: Patch) -> None:
 
     def wrong(self: StateManager) -> None:
         for name, built in self._built.items():
-            if self.position is not None and isinstance(built.inner, LmdbStore):
+            if self.position is not None and isinstance(built.inner, Memtable):
                 rows = [(key, change[0]) for key, change in built.cached.changes().items()]
                 built.inner.apply(rows, self.token(name, self.position))
         if self._environment is not None:
@@ -294,7 +294,7 @@ def evictions_by_the_first_write(patch: Patch) -> None:
 
 def windows_expire_without_a_tombstone(patch: Patch) -> None:
     def wrong(self: BuiltStore, stream_time: int, limit: int) -> int:
-        if self.builder.retention is None or not isinstance(self.inner, LmdbStore):
+        if self.builder.retention is None or not isinstance(self.inner, Memtable):
             return 0
         gone = self.inner.ended(stream_time - self.builder.retention + 1, limit)
         self.inner.apply([(key, None) for key in gone])

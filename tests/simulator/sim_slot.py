@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 FOREVER = 1e9
-LAZY = Limits(commit_seconds=FOREVER, idle_seconds=FOREVER, replay_buffer_bytes=1, sync=False)
+LAZY = Limits(
+    commit_seconds=FOREVER, idle_seconds=FOREVER, replay_buffer_bytes=1, memtable_bytes=4_000, sync=False
+)
 EAGER = replace(LAZY, commit_seconds=0.0, idle_seconds=0.0, commit_bytes=1, expire_per_commit=1)
 MOST_TURNS = 2000
 IDLE_TURNS = 5

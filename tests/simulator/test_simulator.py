@@ -15,6 +15,7 @@ from tests.simulator import STEPS, Trace, Violation, simulate, simulate_all
 from tests.simulator.faults import COMPACT_POINTS, MODES, POINTS
 from tests.simulator.run import actions
 from tests.simulator.seeded_bugs import SEEDED
+from tests.simulator.seeded_memtable_bugs import SEEDED_IN_THE_MEMTABLE
 from tests.simulator.seeded_runtime_bugs import SEEDED_IN_THE_RUNTIME
 
 FEW = 40
@@ -22,7 +23,7 @@ MANY, STEPS_EACH = repeated(200, soak=4_000), repeated(STEPS, soak=2 * STEPS)
 REACH_MORE = (208, 464)
 """Seeds that reach what the first 200 did not, when this was written; others are tried if they do not."""
 MOST = 1_000
-BUGS = SEEDED | SEEDED_IN_THE_RUNTIME
+BUGS = SEEDED | SEEDED_IN_THE_MEMTABLE | SEEDED_IN_THE_RUNTIME
 FIRST = 150
 """Each seeded bug is found within these (decision 029)."""
 FOUND_AT = {

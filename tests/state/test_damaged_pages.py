@@ -98,7 +98,7 @@ def test_a_page_that_cannot_be_read_when_it_is_written_to_is_rebuilt_too(call: s
         folder = data_file(bench).parent
         wrong_kind_of_page(folder, row)
         calls: dict[str, Any] = {
-            "apply": lambda: bench.state.inner("counts").apply([(b"key-1000", b"1")]),
+            "apply": lambda: bench.state.inner("counts").below.apply([(b"key-1000", b"1")]),
             "clear": lambda: bench.state.inner("counts").clear(),
             "commit": bench.persist,
         }

@@ -1,8 +1,8 @@
 """Store builders: a store is declared once as a value, and its layers are composed here.
 
-    bytes store  ->  changelogging  ->  caching  ->  typed
-    LMDB, memory     to_records,        CachedStore  KeyValueStore, ...
-    or the user's    to_rows
+    bytes store             ->  changelogging  ->  caching  ->  typed
+    LMDB below a memtable,      to_records,        CachedStore  KeyValueStore, ...
+    memory or the user's        to_rows
 
 `stores.key_value("seen", bool, key=int)` returns a builder; the task that owns the store builds it.
 """
@@ -24,6 +24,7 @@ from tidegate.state.formats import KEY_VALUE, OF_TABLE, Format, end_times
 from tidegate.state.lmdb_store import LmdbStore, ends_database
 from tidegate.state.lru import LruStore
 from tidegate.state.memory import MemoryStore
+from tidegate.state.memtable import Memtable, MemtableBudget
 from tidegate.state.protocol import BytesStore, UserStore
 from tidegate.state.store_time import StoreTime
 from tidegate.state.users_store import GuardedStore
@@ -107,7 +108,7 @@ class StoreBuilder(Generic[S]):
             return []
         return [self.name] if self.retention is None else [self.name, ends_database(self.name)]
 
-    def build(self, environment: Environment, store_time: StoreTime) -> BuiltStore:
+    def build(self, environment: Environment, store_time: StoreTime, budget: MemtableBudget) -> BuiltStore:
         """Compose all layers of the store."""
         inner: BytesStore
         if self.factory is not None:
@@ -115,7 +116,8 @@ class StoreBuilder(Generic[S]):
         elif self.in_memory:
             inner = MemoryStore(self.layout.suffix)
         else:
-            inner = LmdbStore(environment, self.name, self.layout.suffix, self._end_of())
+            rows = LmdbStore(environment, self.name, self.layout.suffix, self._end_of())
+            inner = Memtable(rows, budget)
         if isinstance(inner, MemoryStore) and self.capacity is not None:
             cached: CachedStore = LruStore(inner, self.capacity)
         else:
@@ -123,7 +125,7 @@ class StoreBuilder(Generic[S]):
         return BuiltStore(self, inner, cached, self.typed(self, cached, store_time), self._expiry(inner))
 
     def _expiry(self, inner: BytesStore) -> Expiry | None:
-        end_of = None if isinstance(inner, LmdbStore) else self._end_of()
+        end_of = None if isinstance(inner, Memtable) else self._end_of()
         return None if end_of is None else Expiry(inner, self.layout.suffix, end_of)
 
     def _end_of(self) -> EndOf | None:
@@ -151,7 +153,7 @@ class BuiltStore:
             self.expiry.written(key for key, (value, _) in changes.items() if value is not None)
             ended = self.expiry.ended(before, limit)
         else:
-            assert isinstance(self.inner, LmdbStore)  # noqa: S101 - every other store has an expiry
+            assert isinstance(self.inner, Memtable)  # noqa: S101 - every other store has an expiry
             ended = self.inner.ended(before, limit)
         expired = [key for key in ended if key not in changes or changes[key][0] is not None]
         for key in expired:

@@ -1,8 +1,7 @@
 """The LMDB environment of one stream task: one write transaction, open for seconds, and its metadata.
 
-The task reads and writes only through that transaction, so it reads its own writes; committing it costs a
-sync, so it is committed only every few seconds (commit step 7). The log is the source of truth: what is lost
-with an aborted transaction is replayed from the changelogs.
+The task reads and writes only through that transaction; committing it costs a sync, so it is committed only
+every few seconds (step 7). What is lost with an aborted transaction is replayed from the changelogs.
 """
 
 from __future__ import annotations
@@ -164,8 +163,11 @@ class Environment:
         return "nothing: the task is opened again, and its stores are rebuilt from the log"
 
     def touched(self, size: int) -> None:
-        """Count rows of this size as written to the transaction; this ends open scans."""
+        """Count rows of this size as written to the transaction."""
         self._applied += size
+
+    def end_scans(self) -> None:
+        """End open scans: their rows may change."""
         self.scan_version += 1
 
     def commit(self, metadata: Metadata) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from tidegate.state.checkpoint import CHECKPOINT, Checkpoint, CheckpointFile
 from tidegate.state.crash_count import CALM_SECONDS, clear_starts
 from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
+from tidegate.state.memtable import Memtable, MemtableBudget
 from tidegate.state.protocol import RawRow, Token
 from tidegate.state.store_time import StoreTime
 from tidegate.state.users_store import GuardedStore
@@ -67,9 +68,17 @@ class Limits:
     idle_seconds: float = 3600.0
     expire_per_commit: int = 1000
     max_map_bytes: int = 1 << 40
+    memtable_bytes: int = 128 << 20
+    """About how much memory the rows above LMDB may take in a slot."""
+    budget: MemtableBudget | None = None
+    """What the tasks of a slot share of it; without, a task has its own."""
     replay_buffer_bytes: int = 4 << 20
     """About how many bytes of a changelog, folded to the newest value per key, a restore applies at once."""
     sync: bool = True
+
+    def shared(self) -> Limits:
+        """Return the limits for the tasks of one slot: they share the memory."""
+        return replace(self, budget=MemtableBudget(self.memtable_bytes))
 
 
 class StateManager:
@@ -90,9 +99,11 @@ class StateManager:
         self._builders: dict[str, StoreBuilder[Any]] = {}
         self._partitions: dict[str, TopicPartition] = {}
         self._built: dict[str, BuiltStore] = {}
+        self._memtables: list[Memtable] = []
         self._folder: TaskFolder | None = None
         self._environment: Environment | None = None
-        self._persisted = time.monotonic()
+        # Tasks of a slot write to disk at different times, so that none waits for all of them.
+        self._persisted = time.monotonic() - self.limits.commit_seconds * (owner.task.partition % 8) / 8
         self._calm_at: float | None = None
 
     # --- registration ---------------------------------------------------------------------------------
@@ -124,9 +135,13 @@ class StateManager:
         """Set the folder and environment to work in, and build the stores on them."""
         self._folder, self._environment = folder, environment
         self._calm_at = time.monotonic() + CALM_SECONDS
+        budget = self.limits.budget or MemtableBudget(self.limits.memtable_bytes)
         self._built = {
-            name: builder.build(environment, self.store_time) for name, builder in self._builders.items()
+            name: builder.build(environment, self.store_time, budget)
+            for name, builder in self._builders.items()
         }
+        inner = [built.inner for built in self._built.values()]
+        self._memtables = [store for store in inner if isinstance(store, Memtable)]
         self.status = StateStatus.RESTORING
 
     def limit_rows(self, store: str, largest_record: int) -> None:
@@ -216,10 +231,13 @@ class StateManager:
         }
 
     def apply(self, position: Position, committed_at: int) -> None:
-        """Step 6: apply the changes, now committed in the log, to the stores."""
-        if self.environment.needs_room(self.pending_bytes()):
+        """Step 6: apply the changes, now committed in the log, to the stores; those of LMDB take them into
+        their memtables. The map has room for all rows that wait there, whenever they are written."""
+        pending = self.pending_bytes()
+        if self.environment.needs_room(pending + self._waiting_bytes()):
             self.persist_now()
-            self.environment.grow(self.pending_bytes())
+            self.environment.grow(pending)
+        self.environment.end_scans()
         for name, built in self._built.items():
             changes = built.cached.changes()
             if changes:
@@ -262,9 +280,11 @@ class StateManager:
 
     def unsaved_bytes(self) -> int:
         """About how many applied bytes might not survive a crash."""
-        return self.environment.applied_bytes + sum(
-            store.unflushed for store in self._users_stores().values()
-        )
+        unflushed = sum(store.unflushed for store in self._users_stores().values())
+        return self.environment.applied_bytes + self._waiting_bytes() + unflushed
+
+    def _waiting_bytes(self) -> int:
+        return sum(memtable.waiting_bytes for memtable in self._memtables)
 
     def make_room(self, size: int) -> None:
         """Commit the replayed rows and enlarge the map if `size` more bytes might not fit."""
@@ -280,6 +300,8 @@ class StateManager:
             store.flush()
         if users_stores:
             self.checkpoint_file().write({name: self._checkpoint(name) for name in users_stores})
+        for memtable in self._memtables:
+            memtable.write()
         self.environment.commit(
             Metadata(
                 app=self.owner.app,
@@ -351,7 +373,9 @@ class StateManager:
             if isinstance(built.inner, GuardedStore):
                 with suppress(StateError):
                     built.inner.close()
-        self._built = {}
+        for memtable in self._memtables:
+            memtable.leave()
+        self._built, self._memtables = {}, []
         if self._environment is not None:
             self._environment.close()
             self._environment = None

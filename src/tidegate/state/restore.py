@@ -15,8 +15,8 @@ from tidegate.log.protocol import Fetched, Log, Reader
 from tidegate.state.changelog import to_rows
 from tidegate.state.environment import Metadata
 from tidegate.state.folders import TaskFolder, claim, remove_older
-from tidegate.state.lmdb_store import LmdbStore
 from tidegate.state.manager import StateManager, StateStatus
+from tidegate.state.memtable import Memtable
 from tidegate.state.opening import attach, copy_from_holder
 from tidegate.state.protocol import QuietListener, RestoreListener
 from tidegate.state.replay_buffer import ReplayBuffer
@@ -280,18 +280,20 @@ class Restore:
                 self._replay(partition, found)
 
     def _on_lmdb(self, partition: TopicPartition) -> bool:
-        return isinstance(self._manager.inner(self._stores[partition]), LmdbStore)
+        return isinstance(self._manager.inner(self._stores[partition]), Memtable)
 
     def _replay(self, partition: TopicPartition, found: ReplayBuffer) -> None:
-        """Apply rows in their order; the newest row of each key wins. All have the token of the position, so
-        that a store which had them before a crash does not refuse them as a zombie's."""
+        """Apply rows in their order; the newest row of each key wins. Rows of LMDB go there directly. All
+        have the token of the position, so that a store which had them before a crash does not refuse them as
+        a zombie's."""
         store, manager = self._stores[partition], self._manager
         manager.make_room(found.bytes)
         reach("restore.4")
         inner = manager.inner(store)
+        target = inner.below if isinstance(inner, Memtable) else inner
         layout = next(builder.layout for builder in manager.builders() if builder.name == store)
         for batch in [found.newest_per_key()] if self._on_lmdb(partition) else found.batches:
-            inner.apply(to_rows(batch, layout), manager.token(store, self._committed))
+            target.apply(to_rows(batch, layout), manager.token(store, self._committed))
         manager.offsets[store] = found.next
         self._totals[store] = self._totals.get(store, 0) + found.records
         self._listener.on_batch(store, partition.partition, found.next, found.records)

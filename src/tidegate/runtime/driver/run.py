@@ -166,13 +166,14 @@ class Run:
         positions = read_positions(self.log, app)
         check_positions(app, positions, plan.tasks)
         subs = {task: sub for sub, task in self.tasks()}
+        shared = (limits or Limits()).shared()
         tasks = [
             self.task(
                 subs[task],
                 task,
                 state_dir,
                 epoch,
-                limits,
+                shared,
                 self._pins(subs[task], task, pinned),
                 attempt,
                 None if refusals is None else refusals.known,
