@@ -38,9 +38,10 @@ def check_task(truth: Truth, state: StateManager, *, live: bool, moved: bool = F
     expected = known.expected_at(known.until(position))
     for store, offset in state.offsets.items():
         inner = state.inner(store)
-        rows, folded = _rows(inner), known.fold(store, offset)
+        layers, folded = _layers(inner), known.fold(store, offset)
+        rows = {key: row for key, row in layers.items() if row is not None}
         demand(rows == folded, "I6", f"{store} of {task} at {offset}: rows {rows}, fold {folded}")
-        found = {key: inner.get(key) for key in folded}
+        found = {key: row for key in layers if (row := inner.get(key)) is not None}
         demand(found == folded, "I6", f"{store} of {task} at {offset}: it reads {found}, fold {folded}")
     if not moved:
         _check_visible(known, state, expected)
@@ -71,12 +72,12 @@ def check_not_ahead(truth: Truth, state: StateManager) -> None:
         )
 
 
-def _rows(inner: Any) -> dict[bytes, bytes]:
-    """Return the rows of a store, and leave those of a memtable where they are: a scan would write them."""
+def _layers(inner: Any) -> dict[bytes, bytes | None]:
+    """Return the rows of a store with None for those that are deleted, and leave the rows of a memtable where
+    they are: a scan would write them."""
     if not isinstance(inner, Memtable):
         return dict(inner.scan(None, None))
-    rows = {**dict(inner.below.scan(None, None)), **inner.waiting()}
-    return {key: row for key, row in rows.items() if row is not None}
+    return {**dict(inner.below.scan(None, None)), **inner.waiting()}
 
 
 def _check_visible(known: TaskTruth, state: StateManager, expected: Expected) -> None:
