@@ -68,7 +68,9 @@ LAYOUTS = {
 
 def with_time(value: bytes, timestamp: int) -> bytes:
     """Return the stored value of a timestamped row."""
-    return _TIME.pack(checked_time(timestamp)) + value
+    if not 0 <= timestamp <= LATEST_TIMESTAMP:
+        checked_time(timestamp)
+    return _TIME.pack(timestamp) + value
 
 
 def time_of(stored: bytes) -> int:

@@ -241,7 +241,7 @@ class StateManager:
         for name, built in self._built.items():
             changes = built.cached.changes()
             if changes:
-                rows: Iterable[RawRow] = ((key, change[0]) for key, change in changes.items())
+                rows: Iterable[RawRow] = [(key, change[0]) for key, change in changes.items()]
                 built.inner.apply(rows, self.token(name, position))
                 built.cached.forget()
             if name in self._partitions:

@@ -174,4 +174,4 @@ class Memtable:
 
 
 def _size(rows: Mapping[bytes, bytes | None]) -> int:
-    return sum(map(len, rows)) + sum(len(row) for row in rows.values() if row is not None)
+    return sum(map(len, rows)) + sum(map(len, filter(None, rows.values())))

@@ -36,7 +36,7 @@ class KeptRows:
         self._rows: CachedStore = store.rows
         self._get: Callable[[bytes], bytes | None] = store.rows.get
         self._serde = builder.value
-        self._encode, self._decode = builder.value.encode, builder.value.decode
+        self.encode, self.decode = builder.value.encode, builder.value.decode
         self.key = builder.key.encode
         self.timed = builder.layout.timestamped
         self.plain = _plain_type(builder)
@@ -99,7 +99,7 @@ class KeptRows:
 
     def read(self, data: bytes | None) -> Any:
         """Decode a row: a new object for each caller."""
-        return None if data is None else self._decode(data)
+        return None if data is None else self.decode(data)
 
     def read_many(self, data: Sequence[bytes | None]) -> list[Any]:
         """Decode many rows."""
@@ -108,7 +108,7 @@ class KeptRows:
 
     def written(self, value: Any) -> bytes | None:
         """Encode a value; None for no row."""
-        return None if value is None else self._encode(value)
+        return None if value is None else self.encode(value)
 
     def written_many(self, values: Sequence[Any]) -> list[bytes | None]:
         """Encode many values."""

@@ -22,11 +22,22 @@ def sink(chain: Chain, node: Node) -> Handler:
 def table_sink(chain: Chain, node: Node) -> Handler:
     topic, emit = node.topic, chain.host.emit
     assert topic is not None  # noqa: S101 - a sink has a topic
+    encode_key, encode_value = topic.key_serde.encode, topic.value_serde.encode
 
     def handle(record: R) -> None:
         old, new = record.value
-        if old is not None or new is not None:
-            emit(node, topic.encode_key(record.key), topic.encode_value(new), record)
+        key = record.key
+        if new is None or key is None:
+            if old is not None or new is not None:
+                emit(node, topic.encode_key(key), topic.encode_value(new), record)
+            return
+        try:
+            key_data, data = encode_key(key), encode_value(new)
+        except SerdeError:
+            topic.encode_key(key)  # their errors say which of them fails
+            topic.encode_value(new)
+            raise
+        emit(node, key_data, data, record)
 
     return handle
 

@@ -15,20 +15,23 @@ from tidegate.topology.node import Node
 def aggregate(chain: Chain, node: Node) -> Handler:
     kept, forward = KeptRows(node.stores[0], chain.host.store(node.stores[0])), chain.forward(node)
     step, ignored, with_old = aggregation(node), chain.host.null_values, wants_old(chain, node)
-    read, isolated, cell = kept.read, kept.isolated, chain.replaced(node.stores[0].name)
+    cell, plain = chain.replaced(node.stores[0].name), kept.plain
+    encode_key, encode, decode, load, save = kept.key, kept.encode, kept.decode, kept.load, kept.save
 
     def handle(record: R) -> None:
         if record.value is None:
             ignored.count += 1
             return
-        key = kept.key(needed(node, record.key))
-        before, replaced_at = kept.load(key)
-        old = read(before)
+        key = encode_key(needed(node, None) if record.key is None else record.key)
+        before, replaced_at = load(key)
+        old = None if before is None else decode(before)
         new = step(old, record.value)
-        after = kept.written(new)
+        after = None if new is None else encode(new)
         at = max(replaced_at, record.timestamp)
-        kept.save(key, after, at)
-        result = changed(record, Change(isolated(old, before) if with_old else old, isolated(new, after)), at)
+        save(key, after, at)
+        if type(old) is not plain and with_old:
+            old = kept.read(before)
+        result = changed(record, Change(old, new if type(new) is plain else kept.read(after)), at)
         if cell is None:
             forward(result)
         else:

@@ -101,6 +101,16 @@ class Target:
             known = self._partitions[key] = partition_for(key, self._count)
         return known
 
+    def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
+        """Add a record to the partition of its key. Runs for each record, so it calls nothing that it need
+        not."""
+        number = None if key is None else self._partitions.get(key)
+        waiting = self.waiting[self.partition(key) if number is None else number]
+        waiting.timestamps.append(timestamp)
+        waiting.keys.append(key)
+        waiting.values.append(value)
+        waiting.headers.append(headers)
+
     def lengths(self) -> list[int]:
         return [len(waiting) for waiting in self.waiting]
 
@@ -160,7 +170,7 @@ class TaskOutputs:
     ) -> None:
         """Add one record. Raises, before it is added, if the topic cannot take it."""
         self.bytes += target.check.size(key, value, timestamp, headers, now)
-        target.waiting[target.partition(key)].add(key, value, timestamp, headers)
+        target.add(key, value, timestamp, headers)
 
     def add_to(self, target: Target, partition: int, timestamp: int, headers: Headers, now: int) -> None:
         """Add a record without key and value to a partition."""

@@ -31,14 +31,15 @@ class Routes:
         self._context = context
         self._task = task.encode()
         self._outputs = outputs
-        self._known: dict[int, Route | None] = {}
+        self.known: dict[int, Route | None] = {}
+        """Those that were looked up, by node."""
 
     def of(self, node: Node) -> Route | None:
         """Return where the node's records go; None if nowhere."""
         try:
-            return self._known[node.id]
+            return self.known[node.id]
         except KeyError:
-            found = self._known[node.id] = self._found(node)
+            found = self.known[node.id] = self._found(node)
             return found
 
     def open(self, subtopology: Subtopology) -> list[Route]:

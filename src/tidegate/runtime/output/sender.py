@@ -41,6 +41,7 @@ class Sender:
         self._context = context
         self._store_time = store_time
         self._routes = Routes(context, self.outputs, self.name)
+        self._known_routes = self._routes.known
         self._time_only = TimeOnlySender([], -1, 0)
         self._sequence = 0
         self._sequence_before = 0
@@ -107,7 +108,7 @@ class Sender:
 
     def emit(self, node: Node, key: bytes | None, value: bytes | None, record: Record[Any, Any]) -> None:
         """Send one record to a sink or an internal topic."""
-        found = self._routes.of(node)
+        found = self._known_routes.get(node.id) or self._routes.of(node)
         if found is None:
             return
         target, owner, origin = found
@@ -116,7 +117,8 @@ class Sender:
         headers: Headers = (*record.headers, *owner) if record.headers else owner
         if origin:
             headers = (*headers, self._origin())
-        self.outputs.add(target, key, value, record.timestamp, headers, self._now)
+        self.outputs.bytes += target.check.size(key, value, record.timestamp, headers, self._now)
+        target.add(key, value, record.timestamp, headers)
 
     def emit_held(self, node: Node, key: bytes, held: Held) -> None:
         """Send an event that was held, with its original position as origin. If the topic does not take it,

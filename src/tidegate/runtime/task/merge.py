@@ -11,7 +11,7 @@ Partitions of commands are not merged. No record is taken before they were read 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -103,10 +103,12 @@ class Merge:
     def take_command(self, partition: TopicPartition) -> None:
         self._commands[partition].pop()
 
-    def take(self) -> RawRecord | None:
-        """Return the next record, or None if that is not known yet."""
-        if self._only is not None:
-            return self._only.take()
+    @property
+    def take(self) -> Callable[[], RawRecord | None]:
+        """A function that returns the next record, or None if that is not known yet."""
+        return self._take if self._only is None else self._only.take
+
+    def _take(self) -> RawRecord | None:
         best: _Buffer | None = None
         best_at: tuple[int, str, int] | None = None
         for partition, buffer in self._merged.items():

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.errors import SerdeError
 from tidegate.log.records import RawRecord, own_headers
 from tidegate.record import Record
 from tidegate.runtime.batches.columns import Columns, Keys
@@ -30,6 +31,10 @@ class TaskSource:
         self.inner_policies = inner_policies
         self._node = node
         self._decode_key, self._decode_value = decoders(node)
+        self._key_of: Callable[[bytes], Any] = self._decode_key
+        self._value_of: Callable[[bytes], Any] = self._decode_value
+        if node.topic is not None:
+            self._key_of, self._value_of = node.topic.key_serde.decode, node.topic.value_serde.decode
         timed = node.options.get("event_time_of", node.topic)
         self._event_time = None if timed is None or timed.timestamp is None else timed.event_time
         self._value_serde = None if node.kind is NodeKind.TABLE_GROUP else serdes_of(node)[1]
@@ -39,11 +44,17 @@ class TaskSource:
         (topic, partition), offset, timestamp, key, data, headers = raw
         if self.raw:
             return Record(key, data, timestamp, (), topic, partition, offset)
-        value = self._decode_value(data)
+        try:
+            value = self._decode_value(data) if data is None else self._value_of(data)
+            key_value = self._decode_key(key) if key is None else self._key_of(key)
+        except SerdeError:
+            self._decode_value(data)  # their errors say which of them fails
+            self._decode_key(key)
+            raise
         if self._event_time is not None:
             timestamp = self._event_time(value, timestamp)
         own = own_headers(raw) if headers else ()
-        return Record(self._decode_key(key), value, timestamp, own, topic, partition, offset)
+        return Record(key_value, value, timestamp, own, topic, partition, offset)
 
     def columns(self, batch: pa.RecordBatch) -> Columns:
         """Decode many records into columns; each distinct key is decoded once. Values are decoded even if no

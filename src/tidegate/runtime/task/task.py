@@ -210,8 +210,9 @@ class StreamTask:
             return 0 if batch is None else batch.num_rows
         keyed = bool(self._timers.keyed)
         fired = self.fire(DUE_AT_ONCE) if keyed else 0
+        take = merge.take
         for done in range(limit):
-            raw = None if fired >= DUE_AT_ONCE else merge.take()
+            raw = None if fired >= DUE_AT_ONCE else take()
             if raw is None:
                 return done + fired
             self._process(raw)
