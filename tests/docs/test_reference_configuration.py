@@ -39,7 +39,7 @@ def shown(default: Any) -> str:
         return "none"
     if isinstance(default, str):
         return default
-    return str(default)
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def commit(app: str, log: Log, writer: Writer, tasks: Sequence[Committable], clo
 
     1 stop taking records (the caller has: it calls this between two records); 2 begin the log transaction
     and append outputs; 3 append changelogs, flush, learn the next offset of each; 4 append the positions with
-    them; 5 commit the log transaction; 6 apply the changes to each task's open store transaction; 7 every few
-    seconds commit the store transaction with its position.
+    them; 5 commit the log transaction; 6 move the changes into each task's memtables; 7 every few seconds
+    write the memtables to LMDB and commit them with the position.
 
     The log is the truth: the store may lag it, never lead. After any error every task of the slot must be
     dropped and opened again, whatever step it came from: a commit that failed may still count.
