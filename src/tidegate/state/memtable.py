@@ -81,7 +81,7 @@ class Memtable:
         self._waiting: dict[bytes, bytes | None] = {}
         """The rows that LMDB does not have yet; None deletes."""
         self.waiting_bytes = 0
-        """About how many bytes `write` will write."""
+        """At least as many bytes as `write` will write: a row that is replaced counts again."""
         budget.join(self)
 
     def get(self, key: bytes) -> bytes | None:
@@ -99,7 +99,7 @@ class Memtable:
         unknown = [key for key in dict.fromkeys(keys) if key not in recent and key not in again]
         found = again | dict(zip(unknown, self.below.get_many(unknown), strict=True))
         rows = [found[key] if key in found else recent[key] for key in keys]
-        self._remember(found)
+        self._remember(found, _size(found))
         return rows
 
     def scan(
@@ -111,10 +111,10 @@ class Memtable:
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
         """Step 6: take over rows that are committed in the log."""
         newest = dict(rows)
-        waiting, replaced = self._waiting, newest.keys() & self._waiting.keys()
-        self.waiting_bytes += _size(newest) - _size({key: waiting[key] for key in replaced})
-        waiting.update(newest)
-        self._remember(newest)
+        size = _size(newest)
+        self.waiting_bytes += size
+        self._waiting.update(newest)
+        self._remember(newest, size)
 
     def clear(self) -> None:
         self._recent, self._older, self._waiting = {}, {}, {}
@@ -165,12 +165,12 @@ class Memtable:
         self._budget.take(len(key) + len(row or b"") + ROW_BYTES)
         return row
 
-    def _remember(self, rows: dict[bytes, bytes | None]) -> None:
-        recent = self._recent
-        replaced = {key: recent[key] for key in rows.keys() & recent.keys()}
-        recent.update(rows)
-        grown = ROW_BYTES * (len(rows) - len(replaced))
-        self._budget.take(grown + _size(rows) - _size(replaced))
+    def _remember(self, rows: dict[bytes, bytes | None], size: int) -> None:
+        """Add recent rows. The bytes of a row that is replaced count until the rows age: finding them out
+        would cost more than it saves."""
+        before = len(self._recent)
+        self._recent.update(rows)
+        self._budget.take(size + ROW_BYTES * (len(self._recent) - before))
 
 
 def _size(rows: Mapping[bytes, bytes | None]) -> int:

@@ -33,7 +33,7 @@ class KeptRows:
     """The rows of one store in one task. Keys and values are bytes; a time is -1 if there is none."""
 
     def __init__(self, builder: StoreBuilder[Any], store: Any) -> None:
-        self._rows: CachedStore = store.rows
+        self.rows: CachedStore = store.rows
         self._get: Callable[[bytes], bytes | None] = store.rows.get
         self._serde = builder.value
         self.encode, self.decode = builder.value.encode, builder.value.decode
@@ -41,6 +41,8 @@ class KeptRows:
         self.timed = builder.layout.timestamped
         self.plain = _plain_type(builder)
         """The type whose values can be used in place of their bytes; None if there is no such type."""
+        self.numbers = self.timed and builder.value is PLAIN[int]
+        """Whether `number_rows` knows the bytes of a row."""
 
     def load(self, key: bytes) -> tuple[bytes | None, int]:
         """Return the bytes and the time of a row; None and no time if there is no row."""
@@ -52,13 +54,13 @@ class KeptRows:
     def save(self, key: bytes, data: bytes | None, time: int) -> None:
         """Set a row; None deletes it. The changelog record has the row's time."""
         if data is not None and self.timed:
-            self._rows.put(key, with_time(data, time), time)
+            self.rows.put(key, with_time(data, time), time)
         else:
-            self._rows.put(key, data, checked_time(time))
+            self.rows.put(key, data, checked_time(time))
 
     def load_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], list[int]]:
         """Return the rows of many keys."""
-        found = self._rows.get_many(keys)
+        found = self.rows.get_many(keys)
         if not self.timed:
             return found, [NO_TIME] * len(found)
         times = times_of(found, NO_TIME)
@@ -66,10 +68,14 @@ class KeptRows:
 
     def save_many(self, keys: Sequence[bytes], rows: Sequence[bytes | None], times: Sequence[int]) -> None:
         """Set the rows of distinct keys."""
+        self.save_rows(keys, with_times(rows, times) if self.timed else rows, times)
+
+    def save_rows(self, keys: Sequence[bytes], rows: Sequence[bytes | None], times: Sequence[int]) -> None:
+        """As `save_many`, for rows that have their times."""
         if times:
             checked_time(min(times))
             checked_time(max(times))
-        self._rows.put_many(keys, with_times(rows, times) if self.timed else rows, times)
+        self.rows.put_many(keys, rows, times)
 
     def check_plain(self, keys: Sequence[bytes], group: pa.Array[Any], values: Sequence[Any]) -> None:
         """Raise if one of these values of type `plain`, or None, is too large to store. `group` is the index
@@ -88,12 +94,12 @@ class KeptRows:
             return
         for number, row in zip(group.to_pylist(), rows, strict=True):
             if not self._fits([keys[number]], [row]):
-                raise self._rows.too_large(len(keys[number]) + len(row or b""))
+                raise self.rows.too_large(len(keys[number]) + len(row or b""))
 
     def _fits(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> bool:
         """Return whether the longest key fits with the longest row."""
         longest = max((len(row) for row in rows if row is not None), default=0)
-        return max(map(len, keys)) + longest + (TIME_BYTES if self.timed else 0) <= self._rows.largest
+        return max(map(len, keys)) + longest + (TIME_BYTES if self.timed else 0) <= self.rows.largest
 
     # --- values ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ One header holds all three parts of an origin, since they are written and read t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from tidegate.log.records import HEADERS_TYPE, Headers
 from tidegate.types import TopicPartition
 
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
-_ADDED = pa.array([OWNER, ORIGIN])
 
 
 class Origin(NamedTuple):
@@ -80,7 +80,13 @@ def owner_headers(owner: bytes, count: int) -> pa.Array[Any]:
 def no_own_headers(headers: pa.Array[Any]) -> bool:
     """Return whether the records have no other headers than an owner and an origin."""
     names: Any = pc.struct_field(headers.flatten(), [0])
-    return not len(names) or bool(pc.all(pc.is_in(names, value_set=_ADDED)).as_py())
+    return not len(names) or bool(pc.all(pc.is_in(names, value_set=_added())).as_py())
+
+
+@cache
+def _added() -> pa.Array[Any]:
+    """Not a constant: `pa.array` imports pandas, which takes half a second."""
+    return pa.array([OWNER, ORIGIN])
 
 
 def owned_by(headers: pa.Array[Any], owner: bytes) -> pa.Array[Any]:
