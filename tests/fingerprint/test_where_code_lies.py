@@ -201,3 +201,17 @@ def test_a_module_that_a_function_imports_later_is_read_and_not_executed(tmp_pat
         for number in ("1", "2")
     }
     assert len(digests) == 2
+
+
+def test_a_step_that_is_defined_in_a_test_reaches_no_other_test(tmp_path: Path) -> None:
+    """What a test or a conftest.py does to pytest is no logic of an app."""
+    files = {
+        "other.py": "import pytest\n\npytest.register_assert_rewrite('helpers')\n",
+        "main.py": (
+            "import pytest\n\n\ndef test_one():\n    with pytest.raises(ValueError):\n"
+            "        int('x')\n\n    class Step:\n        def process(self, x):\n            return x\n\n"
+            "    return Step\n\n\nroot = test_one()\n"
+        ),
+    }
+    found = fingerprint(tmp_path, files, modules=("other", "main"))
+    assert [one for one in found.units if one.startswith("other")] == []

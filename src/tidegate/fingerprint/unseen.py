@@ -78,7 +78,10 @@ NAMESPACES = {".__globals__", ".__builtins__", ".f_globals", ".f_builtins"}
 """Attributes that lead to any name of a module."""
 AMBIENT = ("codecs", "locale")
 """Modules whose state changes results of code that does not mention them."""
-NOT_ACTED_ON = {"logging", "warnings", "atexit", "signal", "gc", "faulthandler", "typing"}
+NOT_ACTED_ON = {
+    *("logging", "warnings", "atexit", "signal", "gc", "faulthandler", "typing"),
+    *("pytest", "hypothesis"),  # else a step that is defined in a test reaches conftest.py, and all behind it
+}
 """Modules outside of the project whose state does not change results."""
 
 
