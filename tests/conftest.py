@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -55,6 +56,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 use_spark_archive()
+
+# By default Python looks for garbage among all imported modules and collected tests every few seconds: an eighth
+# of the time of tests.
+gc.set_threshold(10_000, 10, 100)
 
 # Else each command that a test runs in its own process builds all commands again, with all their parameters.
 pytest.MonkeyPatch().setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
