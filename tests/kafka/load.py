@@ -18,8 +18,15 @@ KEPT_COUNTS = TopicSpec(COUNTS.name, 3, {"cleanup.policy": "compact", "min.compa
 """Every count stays, so that one that was left out would show."""
 
 
+def loaded(fleet: Fleet) -> Fleet:
+    """A fleet under load: with the 20 ms of others, brokers are busy with up to 100 transactions a second. A
+    transaction is open nearly all the time either way."""
+    fleet.commit_interval_ms = 200
+    return fleet
+
+
 class Load:
-    """Sends some hundred lines a second while the block lasts, each exactly once."""
+    """Sends a hundred lines a second while the block lasts, each exactly once."""
 
     def __init__(self, servers: str, log: OwnNames) -> None:
         self._topic = log.prefixed(TopicPartition(LINES.name, 0)).topic
@@ -42,7 +49,7 @@ class Load:
 
     def _send(self) -> None:
         number = 0
-        while not self._ended.wait(0.02):
+        while not self._ended.wait(0.05):
             for _ in range(5):
                 number += 1
                 self._producer.produce(self._topic, f"the {number % 10} quick".encode(), partition=number % 3)

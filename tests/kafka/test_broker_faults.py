@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, rises_by_one
+from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, loaded, rises_by_one
 from tests.kafka.own_names import OwnNames
 from tests.runtime.fleet import LINES, Fleet
 from tests.waiting import wait_for
@@ -45,12 +45,12 @@ def fleet_on(cluster: KafkaCluster, prefix: str, folder: Path) -> Fleet:
     log = OwnNames(cluster.bootstrap, prefix)
     log.create(TopicSpec(LINES.name, 3))
     log.create(KEPT_COUNTS)
-    return Fleet(log, folder)
+    return loaded(Fleet(log, folder))
 
 
 def goes_on(fleet: Fleet) -> None:
     before = counted(fleet)
-    wait_for(lambda: counted(fleet) > before + 200, every=0.4)
+    wait_for(lambda: counted(fleet) > before + 100, every=0.4)
 
 
 def test_a_broker_that_is_gone_for_longer_than_a_transaction_lasts_is_waited_for(

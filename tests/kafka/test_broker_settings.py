@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.kafka.clients import configure, create
-from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, rises_by_one
+from tests.kafka.load import KEPT_COUNTS, Load, counted, is_right, loaded, rises_by_one
 from tests.kafka.own_names import OwnNames
 from tests.runtime.fleet import COUNTS, LINES, Fleet, send
 from tests.waiting import wait_for
@@ -182,7 +182,7 @@ class TestThreeBrokers:
     ) -> None:
         log.create(TopicSpec(LINES.name, 3))
         log.create(KEPT_COUNTS)
-        fleet = Fleet(log, tmp_path)
+        fleet = loaded(Fleet(log, tmp_path))
         hasty = OwnNames(three.bootstrap, prefix, {"producer": {"delivery.timeout.ms": 2000}})
         partition, unsure = TopicPartition(LINES.name, 0), to_batch([row(b"k", b"unsure")])
         with closing(hasty), fleet.running() as (driver, _):
@@ -207,16 +207,16 @@ class TestThreeBrokers:
     ) -> None:
         log.create(TopicSpec(LINES.name, 3))
         log.create(KEPT_COUNTS)
-        fleet = Fleet(log, tmp_path)
+        fleet = loaded(Fleet(log, tmp_path))
         with fleet.running() as (driver, _):
             with Load(three.bootstrap, OwnNames(three.bootstrap, prefix)):
-                goes_on(fleet, lines=200)
+                goes_on(fleet, lines=100)
                 leader = leader_of(three, f"{prefix}{LINES.name}")
                 three.brokers[leader - 1].kill()
-                goes_on(fleet, lines=200)
+                goes_on(fleet, lines=100)
                 assert leader_of(three, f"{prefix}{LINES.name}") != leader
                 three.brokers[leader - 1].start()
-                goes_on(fleet, lines=200)
+                goes_on(fleet, lines=100)
             wait_for(lambda: is_right(fleet), every=0.4)
             assert driver.state is DriverState.RUNNING
             assert rises_by_one(fleet)
