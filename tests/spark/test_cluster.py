@@ -293,19 +293,30 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
     ends_right(log, run, signal.SIGINT, feeder)
 
 
-def test_of_two_drivers_the_newer_goes_on_with_two_then_three_then_one_slots(
-    config: Config, log: Connection, command: Run
+@pytest.mark.parametrize(
+    ("first", "second", "later"),
+    [
+        pytest.param(3, 1, [], id="three-then-one"),
+        pytest.param(
+            2, 3, [1], id="two-then-three-then-one", marks=pytest.mark.soak(only="starts nine JVMs more")
+        ),
+    ],
+)
+def test_of_two_drivers_the_newer_goes_on_with_any_number_of_slots(
+    config: Config, log: Connection, command: Run, first: int, second: int, later: list[int]
 ) -> None:
+    """Those that start later are started after an orderly stop."""
     with Feeder(config) as feeder:
-        first = command("--slots", "2").at_work(log)
-        second = command("--slots", "3")
-        assert first.process.wait(HANG_SECONDS) == 1
-        assert any("[fenced]" in line for line in first.lines)
-        second.at_work(log, slots=3)
+        older = command("--slots", f"{first}").at_work(log, slots=first)
+        run = command("--slots", f"{second}")
+        assert older.process.wait(HANG_SECONDS) == 1
+        assert any("[fenced]" in line for line in older.lines)
+        run.at_work(log, slots=second)
         assert rises_by_one(log)
-        assert second.end(signal.SIGTERM) == 0
-        third = command("--slots", "1").at_work(log, slots=1)
-    ends_right(log, third, signal.SIGTERM, feeder)
+        for slots in later:
+            assert run.end(signal.SIGTERM) == 0
+            run = command("--slots", f"{slots}").at_work(log, slots=slots)
+    ends_right(log, run, signal.SIGTERM, feeder)
 
 
 def test_orders_have_on_the_cluster_the_results_of_the_test_driver(
