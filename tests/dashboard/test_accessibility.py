@@ -1,4 +1,6 @@
-"""Every route for all: axe finds nothing, in light and dark, wide and on a phone, and nothing is cut off."""
+"""Every route for all: axe finds nothing, in light and dark, wide and on a phone, and nothing is cut off.
+
+Each run looks at each size and each scheme, `make soak` at each size in each scheme."""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from tests.dashboard.conftest import Open
 from tests.dashboard.letters import LETTERS, LINES, shop
 from tests.gate.app import EVENTS
 from tests.gate.working import Working
+from tests.repetitions import SOAK
 from tests.waiting import wait_for
 
 from tidegate.connect.connection import Connection
@@ -20,8 +23,12 @@ from tidegate.types import TopicPartition
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.skipif(not AXE.exists(), reason="needs axe-core. Do: make setup-tests"),
 ]
+SHOWN = [(WIDE, "light"), (PHONE, "dark")]
+if SOAK:
+    SHOWN += [(WIDE, "dark"), (PHONE, "light")]
 ROUTES = {
     "/": "[data-app=gated]",
     "/gates": "table a",
@@ -71,10 +78,9 @@ def test_axe_finds_nothing_on_any_route(
 def problems(opened: Tab) -> dict[tuple[tuple[int, int], str], list[object]]:
     """What is wrong with a page, in light and dark, wide and on a phone."""
     found = {}
-    for size in (WIDE, PHONE):
-        for scheme in ("light", "dark"):
-            if wrong := problems_of(opened, opened.page, size, scheme):
-                found[size, scheme] = wrong
+    for size, scheme in SHOWN:
+        if wrong := problems_of(opened, opened.page, size, scheme):
+            found[size, scheme] = wrong
     return found
 
 
