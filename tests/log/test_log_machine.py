@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.log.pair import OpenWriter, Pair, at_step, crash
+from tests.repetitions import repeated
 
 from tidegate.clock import ManualClock
 from tidegate.log.records import Row
@@ -345,9 +346,10 @@ def run(machine: type[LogMachine], *, examples: int, steps: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("machine", [InMemory, OnDisk])
 def test_any_history_of_calls_leaves_the_log_as_the_oracle_does(machine: type[LogMachine]) -> None:
-    run(machine, examples=45, steps=40)
+    run(machine, examples=repeated(25, soak=100), steps=40)
 
 
 @pytest.mark.slow
