@@ -57,8 +57,8 @@ sys.dont_write_bytecode = False
 
 use_spark_archive()
 
-# By default Python looks for garbage among all imported modules and collected tests every few seconds: an eighth
-# of the time of tests.
+# By default Python looks through all imported modules and collected tests for garbage every few seconds: an
+# eighth of the CPU time of tests.
 gc.set_threshold(10_000, 10, 100)
 
 # Else each command that a test runs in its own process builds all commands again, with all their parameters.

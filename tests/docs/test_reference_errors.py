@@ -41,7 +41,7 @@ def test_every_code_is_on_the_page_once_and_no_other() -> None:
 
 
 def test_a_code_that_is_only_reported_is_in_the_source() -> None:
-    texts = {node.value for one in source() for node in ast.walk(one.tree) if isinstance(node, ast.Constant)}
+    texts = {node.value for one in source() for node in one.nodes if isinstance(node, ast.Constant)}
     assert REPORTED - texts == set()
     assert {code(row) for row in ROWS if not row[1]} == REPORTED
 
@@ -59,7 +59,7 @@ def test_the_class_of_a_code_is_the_one_that_the_source_raises() -> None:
     shown = {code(row): set(names(row[1])) for row in ROWS}
     wrong: list[Any] = []
     for module in source():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLASSES:
                 first = node.args[0] if node.args else None
                 if isinstance(first, ast.Constant) and node.func.id not in shown.get(str(first.value), ()):
