@@ -19,7 +19,7 @@ import apsw
 
 from benchmarks.crew import Crew, Job, Turn
 from benchmarks.log_records import batch_of, batches_of
-from benchmarks.report import Report, percentile
+from benchmarks.report import Report, median, percentile
 from tidegate.log.records import columns_to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
@@ -48,31 +48,32 @@ class Scenario:
 def measure(report: Report, folder: Path, *, quick: bool) -> None:
     """All scenarios in turns; the ratios are to the one writer alone."""
     scale = 0.2 if quick else 1.0
-    one = Scenario("one writer", 1, "none", 20 * scale)
+    one = Scenario("one writer", 1, "none", 30 * scale)
     many = Scenario(f"{WRITERS} writers", WRITERS, "none", 6 * scale)
     staged = Scenario(f"{WRITERS} writers, bulk load into another file", WRITERS, "other file", 6 * scale)
     shared = Scenario(f"{WRITERS} writers, bulk load into the same file", WRITERS, "same file", 6 * scale)
-    rounds = 2 if quick else 4
-    latencies: dict[Scenario, list[float]] = {one: [], many: [], staged: [], shared: []}
+    rounds = 2 if quick else 5
+    latencies: dict[Scenario, list[list[float]]] = {one: [], many: [], staged: [], shared: []}
     loaded = dict.fromkeys(latencies, 0)
     with Crew(WRITERS + 1) as crew:
         for number in range(rounds):
-            for scenario in latencies:
+            for scenario, of_rounds in latencies.items():
                 report.progress(f"commits: {scenario.name}, round {number + 1} of {rounds}")
-                latencies[scenario] += play(crew, folder, scenario, number, loaded)
-    base = percentile(latencies[one], 99)
-    for scenario, found in latencies.items():
+                of_rounds.append(play(crew, folder, scenario, number, loaded))
+    base = [percentile(found, 99) for found in latencies[one]]
+    for scenario, each in latencies.items():
         title = f"commit, {scenario.name}"
+        found = [latency for one_round in each for latency in one_round]
         report.measured(f"{title}: samples", len(found), "commits")
         report.measured(f"{title}: p50", percentile(found, 50) * 1000, "ms")
         report.measured(f"{title}: p99", percentile(found, 99) * 1000, "ms")
-        ratio = percentile(found, 99) / base
+        ratios = [percentile(round_, 99) / alone for round_, alone in zip(each, base, strict=True)]
         if scenario is many:
-            report.below(f"{title}: p99 to that of one", ratio, "x", 3)
+            report.below(f"{title}: p99 to that of one", ratios, "x", 3)
         elif scenario is staged:
-            report.below(f"{title}: p99 to that of one", ratio, "x", 5)
+            report.below(f"{title}: p99 to that of one", ratios, "x", 5)
         elif scenario is shared:
-            report.measured(f"{title}: p99 to that of one", ratio, "x")
+            report.measured(f"{title}: p99 to that of one", median(ratios), "x")
         if scenario.bulk != "none":
             seconds = scenario.seconds * rounds
             report.measured(f"{title}: bulk load", loaded[scenario] / seconds, "records/s")

@@ -140,3 +140,21 @@ def test_at_least_so_many_percent_do_not_pass_a_percentile(values: list[float], 
 )
 def test_numbers_are_shown_with_the_digits_that_count(value: float, text: str) -> None:
     assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("rounds", "value", "holds"),
+    [
+        ([5.0, 6, 7, 8, 9], 7, True),
+        ([4.9, 6, 7, 8, 9], 7, True),
+        ([4.9, 4.8, 7, 8, 9], 7, False),
+        ([4.9, 4.9, 4.9, 8, 9], 4.9, False),
+    ],
+)
+def test_a_target_holds_if_the_median_and_four_of_five_rounds_do(
+    rounds: list[float], value: float, holds: bool
+) -> None:
+    report = Report("log", FACTS)
+    report.at_least("speed", rounds, "x", 5)
+    assert report.results == [Result("speed", value, "x", ">= 5", holds, tuple(rounds))]
+    assert f"{shown(min(rounds))} to {shown(max(rounds))}" in as_text(report)
