@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
@@ -17,6 +18,8 @@ from tests.upgrade.test_upgrade_refused import sent
 from tidegate import App, TableTopic, UpgradeError
 from tidegate.config.config import Config
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.topics.decisions import DecidedBy
+from tidegate.server.routes.upgrades import write_consent
 from tidegate.server.tokens import Scope, add_token
 from tidegate.testing import Driver
 from tidegate.topology.commit import commit_of
@@ -91,6 +94,26 @@ def test_an_upgrade_from_its_plan_to_the_way_back(open_tab: Open, d: Driver) -> 
     expect(page.get_by_role("cell", name="wrong limit")).to_be_visible()
     page.get_by_role("link", name="Upgrades").first.click()
     expect(page.locator("[data-app=shop]")).to_contain_text("cancelled")
+
+
+def test_a_consent_while_the_server_was_away_is_shown_when_it_is_back(
+    browser: Browser, serving: Callable[..., AbstractContextManager[str]], log: SqliteLog, d: Driver
+) -> None:
+    """Frames have no consents: the page reads them again because it was disconnected."""
+    waits(d, 300)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    with tab(browser, f"http://127.0.0.1:{port}") as opened:
+        with serving(port=port):
+            page = opened.live("/upgrades/shop")
+            expect(page.get_by_role("button", name="Consent…")).to_be_visible()
+        expect(page.locator("[data-connection=stale]")).to_be_visible()
+        by = DecidedBy("ada", "by phone", "cli")
+        write_consent(log, "shop", Consent(yes=True, removals=frozenset({"totals"}), by=by), 1)
+        with serving(port=port):
+            expect(page.get_by_text("Allowed by ada")).to_be_visible()
+            expect(page.get_by_role("button", name="Consent…")).to_have_count(0)
 
 
 def numbers(version: int) -> App:
