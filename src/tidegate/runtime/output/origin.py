@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import HEADERS_TYPE, Headers
+from tidegate.runtime.output.staged_rows import last_of_keys
 from tidegate.types import TopicPartition
 
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
+_ANY = b"- -/0 0"
 
 
 class Origin(NamedTuple):
@@ -122,24 +124,42 @@ class OriginColumns(NamedTuple):
 def origin_columns(partition: TopicPartition, batch: pa.RecordBatch) -> OriginColumns:
     """Return the origins of records of an internal topic. A record that tidegate did not write is its own
     origin."""
-    offsets, timestamps, headers = batch.column(0), batch.column(1), batch.column(4)
+    headers = batch.column(4)
     contents = _origins(headers) if len(headers) else None
     if contents is not None:
-        parts: Any = pc.split_pattern(contents.cast(pa.string()), " ").flatten()
-        at = [parts.take(pa.arange(part, 3 * len(headers), 3)) for part in range(3)]
-        task: Any = pc.split_pattern(at[1], "/", max_splits=1, reverse=True).flatten()
-        names, numbers = (task.take(pa.arange(part, 2 * len(headers), 2)) for part in range(2))
-        return OriginColumns(at[0], names, numbers.cast(pa.int64()), at[2].cast(pa.int64()))
-    rows = zip(offsets.to_pylist(), timestamps.to_pylist(), headers.to_pylist(), strict=True)
-    found = [
-        origin_of([(pair["name"], pair["value"]) for pair in row or ()])
-        or Origin(f"{partition}/{offset}", "", offset, timestamp)
-        for offset, timestamp, row in rows
-    ]
-    positions, tasks, sequences, times = zip(*found, strict=True) if found else ((), (), (), ())
+        return _parsed(contents)
+    contents, own = _last_origins(headers), _own_origins(partition, batch)
+    if contents.null_count == len(contents):
+        return own
+    given, written = pc.is_valid(contents), _parsed(pc.fill_null(contents, _ANY))
     return OriginColumns(
-        pa.array(positions, pa.string()),
-        pa.array(tasks, pa.string()),
-        pa.array(sequences, pa.int64()),
-        pa.array(times, pa.int64()),
+        *(pc.if_else(given, of_header, of_record) for of_header, of_record in zip(written, own, strict=True))
     )
+
+
+def _last_origins(headers: pa.Array[Any]) -> Any:
+    """Return the content of each record's last origin header; null for records without one."""
+    names, values = (pc.struct_field(headers.flatten(), [part]) for part in range(2))
+    found: Any = pc.indices_nonzero(pc.and_(pc.equal(names, ORIGIN), pc.is_valid(values)))
+    if not len(found):
+        return pa.nulls(len(headers), pa.binary())
+    records = pc.list_parent_indices(headers).take(found)
+    return values.take(found.take(last_of_keys(records, len(headers))))
+
+
+def _parsed(contents: Any) -> OriginColumns:
+    """Split origin headers, none of them null."""
+    count = len(contents)
+    parts: Any = pc.split_pattern(contents.cast(pa.string()), " ").flatten()
+    at = [parts.take(pa.arange(part, len(parts), 3)) for part in range(3)]
+    task: Any = pc.split_pattern(at[1], "/", max_splits=1, reverse=True).flatten()
+    if len(parts) != 3 * count or len(task) != 2 * count:
+        raise ValueError(f"not the content of {ORIGIN}: one of {contents.slice(0, 3).to_pylist()}")
+    names, numbers = (task.take(pa.arange(part, 2 * count, 2)) for part in range(2))
+    return OriginColumns(at[0], names, numbers.cast(pa.int64()), at[2].cast(pa.int64()))
+
+
+def _own_origins(partition: TopicPartition, batch: pa.RecordBatch) -> OriginColumns:
+    offsets, timestamps = batch.column(0), batch.column(1)
+    no_task: Any = pa.repeat(pa.scalar(""), len(offsets))
+    return OriginColumns(position_column(partition, offsets), no_task, offsets, timestamps)

@@ -126,8 +126,14 @@ class Target:
             yield 0, batch
             return
         of_records = self._all(keys).take(numbers)
-        for partition in pc.unique(of_records).to_pylist():
-            yield partition, batch.filter(pc.equal(of_records, partition))
+        counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(of_records).to_pylist())
+        if len(counts) == 1:
+            yield counts[0][0], batch
+            return
+        by_partition, start = batch.take(pc.sort_indices(of_records)), 0  # a stable sort
+        for partition, count in counts:
+            yield partition, by_partition.slice(start, count)
+            start += count
 
     def _all(self, keys: Sequence[bytes | None]) -> pa.Array[Any]:
         if len(keys) >= FEW_KEYS and None not in keys:

@@ -39,7 +39,7 @@ def apart(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """Split a batch of an internal topic into time-only records, one by one, and what lies between them. Each
     part comes with whether it is a time-only record."""
     headers = batch.column(4)
-    marked: Any = pc.indices_nonzero(_marks(headers))
+    marked: Any = pc.indices_nonzero(pc.equal(pc.struct_field(headers.flatten(), [0]), MARK[0]))
     of_records = pc.list_parent_indices(headers).take(marked) if len(marked) else marked
     begin = 0
     for row in sorted({index for index in of_records.to_pylist() if is_time_only(_headers(headers[index]))}):
@@ -49,12 +49,6 @@ def apart(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
         begin = row + 1
     if begin < batch.num_rows:
         yield batch.slice(begin), False
-
-
-def _marks(headers: pa.Array[Any]) -> Any:
-    pairs = headers.flatten()
-    names, contents = (pc.struct_field(pairs, [number]) for number in (0, 1))
-    return pc.and_(pc.equal(names, MARK[0]), pc.equal(contents, MARK[1]))
 
 
 def _headers(row: Any) -> Headers:

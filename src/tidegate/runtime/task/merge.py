@@ -22,6 +22,9 @@ from tidegate.log.records import RawRecord, raw_records
 from tidegate.runtime.task.replay_sort import SortedPartition
 from tidegate.types import TopicPartition
 
+RECORDS_AT_ONCE = 8192
+"""That become Python objects at a time."""
+
 
 class Merge:
     """The buffered records of one task."""
@@ -188,7 +191,10 @@ class _Buffer:
         if not self._records:
             if not self:
                 return None
-            self._records.extend(raw_records(self._partition, self._batches.popleft()))
+            batch = self._batches.popleft()
+            if batch.num_rows > RECORDS_AT_ONCE:
+                self._batches.appendleft(batch.slice(RECORDS_AT_ONCE))
+            self._records.extend(raw_records(self._partition, batch.slice(0, RECORDS_AT_ONCE)))
         return self._records[0]
 
     def take(self) -> RawRecord | None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.log.records import READ_SCHEMA
 from tidegate.runtime.output.origin import origin_columns
@@ -24,6 +25,7 @@ from tidegate.types import TopicPartition
 PIECE_BYTES = 64 << 20
 ROWS_AT_ONCE = 8192
 ORDER = ("time", "task", "sequence")
+COLUMNS = len(READ_SCHEMA)
 KEYS: Any = [(name, "ascending") for name in ORDER]
 
 
@@ -54,34 +56,33 @@ class SortedPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield everything that was added, sorted, from the position on."""
-        pieces = [_read(piece) for piece in self._pieces]
-        pieces.append(iter(_batches(self._sorted())))
-        self._waiting = []
+        last = self._sorted()
+        in_pieces = [_read(piece) for piece in self._pieces]
+        found = _merged([*in_pieces, _split(last)]) if in_pieces else iter(() if last is None else (last,))
         next_offset, skip = self._start, self._skip
-        for table in _merged(pieces):
-            rows = table.slice(skip)
-            next_offset += min(skip, table.num_rows)
-            skip = max(0, skip - table.num_rows)
-            for batch in rows.select(READ_SCHEMA.names).combine_chunks().to_batches(ROWS_AT_ONCE):
-                offsets = pa.arange(next_offset, next_offset + batch.num_rows)
-                next_offset += batch.num_rows
-                yield pa.RecordBatch.from_arrays([offsets, *batch.columns[1:]], schema=READ_SCHEMA)
+        for batch in found:
+            rows = batch.slice(skip)
+            next_offset += batch.num_rows - rows.num_rows
+            skip -= batch.num_rows - rows.num_rows
+            if rows.num_rows:
+                offsets = pa.arange(next_offset, next_offset + rows.num_rows)
+                next_offset += rows.num_rows
+                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=READ_SCHEMA)
 
-    def _sorted(self) -> pa.Table | None:
-        if not self._waiting:
-            return None
-        return pa.Table.from_batches(self._waiting).sort_by(KEYS)
+    def _sorted(self) -> pa.RecordBatch | None:
+        return _in_order(self._waiting) if self._waiting else None
 
     def _spill(self) -> None:
-        table = self._sorted()
-        if table is None:
+        batch = self._sorted()
+        if batch is None:
             return
         file = tempfile.TemporaryFile(prefix="tidegate-sort-")  # noqa: SIM115 - lives as long as the piece
-        with pa.ipc.new_stream(file, table.schema) as sink:
-            sink.write_table(table, max_chunksize=ROWS_AT_ONCE)
+        with pa.ipc.new_stream(file, batch.schema) as sink:
+            for part in _split(batch):
+                sink.write_batch(part)
         file.seek(0)
         self._pieces.append(file)
-        self._waiting, self._bytes = [], 0
+        self._bytes = 0
 
 
 def _read(file: Any) -> Iterator[pa.RecordBatch]:
@@ -89,13 +90,26 @@ def _read(file: Any) -> Iterator[pa.RecordBatch]:
         yield from source
 
 
-def _batches(table: pa.Table | None) -> list[pa.RecordBatch]:
-    return [] if table is None else table.to_batches(max_chunksize=ROWS_AT_ONCE)
+def _split(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+    for start in range(0, 0 if batch is None else batch.num_rows, ROWS_AT_ONCE):
+        assert batch is not None  # noqa: S101 - it has rows
+        yield batch.slice(start, ROWS_AT_ONCE)
 
 
-def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
-    """Merge sorted pieces into one sorted sequence of tables. Rows up to the smallest last row of the current
-    batches can be yielded: no smaller row follows."""
+def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches, sort them, and empty the list. Tasks are compared by their ranks: few tasks write to a
+    partition."""
+    joined = pa.concat_batches(batches)
+    batches.clear()
+    tasks: Any = joined.column("task").dictionary_encode()
+    rank: Any = pc.rank(tasks.dictionary, tiebreaker="dense").take(tasks.indices)
+    order = pa.table({"time": joined.column("time"), "task": rank, "sequence": joined.column("sequence")})
+    return joined.take(pc.sort_indices(order, sort_keys=KEYS))
+
+
+def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Merge sorted pieces into one sorted sequence of batches. Rows up to the smallest last row of the
+    current batches can be yielded: no smaller row follows."""
     heads = {number: batch for number, piece in enumerate(pieces) if (batch := next(piece, None)) is not None}
     while heads:
         bound = min(_sort_key(batch, batch.num_rows - 1) for batch in heads.values())
@@ -109,7 +123,7 @@ def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
                 heads[number] = next_batch
             else:
                 del heads[number]
-        yield pa.Table.from_batches(ready).sort_by(KEYS)
+        yield _in_order(ready)
 
 
 def _sort_key(batch: pa.RecordBatch, row: int) -> tuple[Any, ...]:

@@ -1,0 +1,53 @@
+"""Origins of many records at once equal those of single ones, whatever other headers they have."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.log.records import READ_SCHEMA, Headers, Row, to_batch
+from tidegate.runtime.output.origin import ORIGIN, OWNER, Origin, origin_columns, origin_header, origin_of
+from tidegate.runtime.output.time_only import MARK
+from tidegate.types import TopicPartition
+
+PARTITION = TopicPartition("app-by-name-repartition", 3)
+written = st.builds(
+    origin_header,
+    st.sampled_from(["in/0/1", "a/b/0/17", "-"]),
+    st.sampled_from(["c/1/0/2", "t"]),
+    st.integers(0, 99),
+    st.integers(0, 99),
+)
+others = st.sampled_from([("mine", b"1"), ("mine", None), (ORIGIN, None), MARK])
+
+
+@st.composite
+def header_lists(draw: st.DrawFn) -> Headers:
+    """As most records have them, with headers of their own, time-only, several origins, or none."""
+    plain = ((OWNER, b"app/by-name"), draw(written))
+    return draw(
+        st.sampled_from([plain, plain, (*plain, MARK), ()])
+        | st.lists(others | written, max_size=4).map(tuple)
+    )
+
+
+def read(headers: list[Headers]) -> pa.RecordBatch:
+    batch = to_batch([Row(b"k", b"v", 50 + number, own) for number, own in enumerate(headers)])
+    return pa.RecordBatch.from_arrays([pa.arange(7, 7 + len(headers)), *batch.columns], schema=READ_SCHEMA)
+
+
+@given(st.lists(header_lists(), max_size=12), st.integers(0, 3))
+def test_origins_of_a_batch_are_those_of_its_records(headers: list[Headers], start: int) -> None:
+    found = origin_columns(PARTITION, read(headers).slice(start))
+    expected = [
+        origin_of(own) or Origin(f"{PARTITION}/{7 + number}", "", 7 + number, 50 + number)
+        for number, own in enumerate(headers)
+    ]
+    assert list(map(Origin, *(column.to_pylist() for column in found))) == expected[start:]
+
+
+def test_a_header_of_another_program_under_our_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"not the content of tidegate\.origin"):
+        origin_columns(PARTITION, read([((OWNER, b"app/by-name"), (ORIGIN, b"somewhere"))]))
