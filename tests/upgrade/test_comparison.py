@@ -133,14 +133,14 @@ def test_publishing_what_differs_leaves_nothing_that_differs(shared: SqliteLog) 
     assert again.equal == 60
 
 
-def large(log: Log, rows: int, size: int) -> None:
-    """Every tenth row differs, and every hundredth is gone."""
+def large(log: Log, rows: int, size: int, differs: int = 10) -> None:
+    """Every tenth row differs, or every `differs`-th; every hundredth is gone."""
     value = b"x" * size
     for start in range(0, rows, 1_000):
         numbers = range(start, start + 1_000)
         same = pa.array([value + b"%d" % n for n in numbers], pa.binary())
         other = pa.array(
-            [None if n % 100 == 0 else value + b"%d" % (-n if n % 10 == 0 else n) for n in numbers],
+            [None if n % 100 == 0 else value + b"%d" % (-n if n % differs == 0 else n) for n in numbers],
             pa.binary(),
         )
         for partition, prefix, column, owner in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +27,9 @@ Rows = Annotated[int, typer.Option("--rows", min=0, help="How many rows of each 
 Parquet = Annotated[
     Path | None, typer.Option("--parquet", metavar="PATH", help="Write all rows that differ to this file.")
 ]
-COLUMNS = ("sink", "key", "before", "after")
+SCHEMA = pa.schema([(name, pa.string()) for name in ("sink", "key", "before", "after")])
+GROUP_ROWS, GROUP_CHARACTERS = 10_000, 4 * 2**20
+"""The most of a row group in a Parquet file."""
 
 
 def previewed(app: App, config: Config) -> Preview:
@@ -50,9 +52,24 @@ def write_parquet(found: Preview, path: Path) -> None:
     """Write all rows that differ, as text."""
     import pyarrow.parquet as pq  # takes longer to import than most commands run
 
-    rows = found.texts()
-    columns = [pa.array([row[name] for row in rows], pa.string()) for name in COLUMNS]
-    pq.write_table(pa.Table.from_arrays(columns, names=list(COLUMNS)), path)
+    with pq.ParquetWriter(path, SCHEMA) as file:
+        for group in _row_groups(found.each_text()):
+            columns = [pa.array([row[name] for row in group], pa.string()) for name in SCHEMA.names]
+            file.write_batch(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
+
+
+def _row_groups(rows: Iterable[Mapping[str, str | None]]) -> Iterator[list[Mapping[str, str | None]]]:
+    """Yield so many rows at a time that they need little memory."""
+    group: list[Mapping[str, str | None]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += sum(len(text or "") for text in row.values())
+        if len(group) >= GROUP_ROWS or size >= GROUP_CHARACTERS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def as_plain(found: Preview, rows: int) -> dict[str, Any]:

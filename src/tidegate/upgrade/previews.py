@@ -12,8 +12,9 @@ also after an error. A preview that was killed is removed by the next `tidegate 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import SINKS
 from tidegate.upgrade.compared_rows import Compared
 from tidegate.upgrade.cut import Bracket, live_cut
-from tidegate.upgrade.difference import Counts, RowDifference, SinkDifference, difference
+from tidegate.upgrade.difference import Counts, SinkDifference, difference
 from tidegate.upgrade.leftovers import remove_preview
 from tidegate.upgrade.recalculate import Recalculation, Report, Runner, no_report
 from tidegate.upgrade.recalculation import prepare_recalculation
+from tidegate.upgrade.sorted_rows import RowDifference
 
 ROUNDS = 4
 
@@ -60,20 +62,24 @@ class Preview:
         return {topic: sink.counts() for topic, sink in self.sinks.items()}
 
     def rows(self, sink: str) -> list[RowDifference]:
-        """Return the rows of a table topic or model that differ, as bytes."""
+        """Return the rows of a table topic or model that differ, as bytes. All of them are in memory then;
+        `sinks[sink].rows` reads them one after the other."""
         return list(self.sinks[sink].rows)
 
     def texts(self, limit: int | None = None) -> list[dict[str, str | None]]:
         """Return the rows that differ as text: `sink`, `key`, `before`, `after`; of each sink at most
         `limit`."""
-        return [
-            {"sink": topic, "key": _text(row.key), "before": _text(row.before), "after": _text(row.after)}
-            for topic, sink in self.sinks.items()
-            for row in sink.rows[:limit]
-        ]
+        return list(self.each_text(limit))
+
+    def each_text(self, limit: int | None = None) -> Iterator[dict[str, str | None]]:
+        """Yield what `texts` returns, in bounded memory."""
+        for topic, sink in self.sinks.items():
+            for key, before, after in islice(sink.rows, limit):
+                yield {"sink": topic, "key": _text(key), "before": _text(before), "after": _text(after)}
 
     def frame(self, spark: Any) -> Any:
-        """Return the rows that differ as a Spark DataFrame: `sink`, `key`, `before`, `after` as text."""
+        """Return the rows that differ as a Spark DataFrame: `sink`, `key`, `before`, `after` as text. They
+        are in the memory of the driver."""
         from tidegate.spark.preview_frame import preview_frame  # Spark may not be installed
 
         return preview_frame(spark, self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 
 class Spill:
-    """Batches of one schema. Closed by `close`, or with the process."""
+    """Batches of one schema. Closed by `close`, when nobody refers to it any more, or with the process."""
 
     def __init__(self, schema: pa.Schema, limit: int, folder: Path | None = None) -> None:
         """`limit` is the number of bytes in memory. The file is in `folder`, by default where the system has
@@ -40,15 +41,24 @@ class Spill:
         if self.held_bytes > self._limit:
             self._write()
 
+    def batches(self, key: Hashable) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a key. They stay."""
+        yield from map(self._read, self._written.get(key, ()))
+        yield from self._held.get(key, ())
+
     def pop(self, key: Hashable) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a key, and forget them."""
-        for start, size in self._written.pop(key, ()):
-            assert self._file is not None  # noqa: S101 - something was written to it
-            data = pa.py_buffer(os.pread(self._file.fileno(), size, start))
-            yield pa.ipc.read_record_batch(data, self._schema)
+        yield from map(self._read, self._written.pop(key, ()))
         for batch in self._held.pop(key, ()):
             self.held_bytes -= batch.nbytes
             yield batch
+
+    def _read(self, written: tuple[int, int]) -> pa.RecordBatch:
+        assert self._file is not None  # noqa: S101 - something was written to it
+        start, size = written
+        return pa.ipc.read_record_batch(
+            pa.py_buffer(os.pread(self._file.fileno(), size, start)), self._schema
+        )
 
     def close(self) -> None:
         self._held.clear()
@@ -60,6 +70,7 @@ class Spill:
         if self._file is None:
             folder = self._folder if self._folder is not None and self._folder.is_dir() else None
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `close`
+            weakref.finalize(self, self._file.close)
         for key, batches in self._held.items():
             for batch in _joined(batches):
                 data: Any = batch.serialize()
