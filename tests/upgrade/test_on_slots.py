@@ -17,9 +17,11 @@ from tidegate.clock import SystemClock
 from tidegate.log import names
 from tidegate.log.protocol import Log
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.sqlite.writer import SqliteWriter
 from tidegate.runtime.driver.takeover import Claim, request_stop
 from tidegate.runtime.replay import Cut
 from tidegate.runtime.slot.job import SlotJob
+from tidegate.runtime.slot.pace import REPLAY_OPEN_SECONDS
 from tidegate.runtime.topics.slot_order import SlotOrder
 from tidegate.upgrade.cut import live_cut
 from tidegate.upgrade.previews import run_preview
@@ -42,6 +44,18 @@ class ReplayThreads(Threads):
         )
         for _ in SlotJob(order, run, self._log, clock, self.intervals).run():
             pass
+
+
+class NotingLog(SqliteLog):
+    """Notes how long the transactions of each writer may be open."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.noted: set[tuple[str, float | None]] = set()
+
+    def writer(self, writer_id: str, *, open_seconds: float | None = None) -> SqliteWriter:
+        self.noted.add((writer_id, open_seconds))
+        return super().writer(writer_id, open_seconds=open_seconds)
 
 
 def order_in(folder: Path, log: Log) -> Callable[[Claim, int, int], SlotOrder]:
@@ -81,7 +95,7 @@ def test_a_preview_on_slots_equals_a_fresh_run_while_the_live_app_goes_on(
     monkeypatch.setattr("tidegate.upgrade.previews.live_cut", noted)
     monkeypatch.setattr("tidegate.upgrade.progress.REPORT_SECONDS", 0.0)
     reported: list[Progress] = []
-    with closing(SqliteLog(tmp_path / "log.db")) as log:
+    with closing(NotingLog(tmp_path / "log.db")) as log:
         fleet = Fleet(log, tmp_path)
         for number in range(200):
             fleet.connection.send(LINES, f"k{number % 5}", f"a b{number % 10} c")
@@ -122,6 +136,11 @@ def test_a_preview_on_slots_equals_a_fresh_run_while_the_live_app_goes_on(
         assert {row.key: row.after for row in preview.rows(COUNTS.name) if row.after} == expected
         assert counts.removed + counts.in_flight >= 12
         assert {order.slot for order in launcher.launched} == {0, 1}
+        replaying = {(order.writer, REPLAY_OPEN_SECONDS) for order in launcher.launched}
+        assert replaying <= log.noted
+        assert {seconds for writer, seconds in log.noted if names.preview("wordcount") not in writer} == {
+            None
+        }
         assert len(reported) > 4 * preview.rounds  # also while a step runs
         assert not all(one.complete for one in reported)
         assert reported[-1].complete

@@ -15,6 +15,7 @@ from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.driver.first_positions import append_first_positions
 from tidegate.runtime.driver.takeover import Claim, take_over
 from tidegate.runtime.output.on_error import RecordPosition
+from tidegate.runtime.slot.pace import REPLAY_OPEN_SECONDS
 from tidegate.runtime.slot.refused_records import Refusals
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.slot.stage import Stage, StageReplay
@@ -161,7 +162,8 @@ class Run:
         """Return a slot with its planned tasks, which start from the committed positions. Opens the writer
         first."""
         app, clock = self.manifest.app, self.context.clock
-        opened = self.log.writer(plan.writer) if writer is None else writer
+        open_seconds = None if pinned is None else REPLAY_OPEN_SECONDS
+        opened = self.log.writer(plan.writer, open_seconds=open_seconds) if writer is None else writer
         read_at = clock.now()
         positions = read_positions(self.log, app)
         check_positions(app, positions, plan.tasks)

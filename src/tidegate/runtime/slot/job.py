@@ -30,6 +30,7 @@ from tidegate.log import names
 from tidegate.log.faultpoints import reach
 from tidegate.log.protocol import Log, Writer
 from tidegate.runtime.slot.host import folders_here, host_name, machine_name
+from tidegate.runtime.slot.pace import REPLAY_OPEN_SECONDS
 from tidegate.runtime.slot.purger import Purger
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.slot.restore_progress import RestoreProgress
@@ -159,7 +160,8 @@ class SlotJob:
     def _run_once(self) -> Iterator[None]:
         order = self._order
         reach("slot.1")
-        writer = self._log.writer(order.writer)
+        replays = order.replay is not None
+        writer = self._log.writer(order.writer, open_seconds=REPLAY_OPEN_SECONDS if replays else None)
         try:
             reach("slot.2")
             with closing(ControlFollower(self._log, order.app_id)) as control:
