@@ -33,9 +33,11 @@ def on_spark(app: App, config: Config) -> Iterator[OnSpark]:
         ) from None
     with quiet_java(False):
         print_note(f"{app.id}: starting Spark")
-        session, slots = start_session(app.id, dict(config.spark), stages=bool(app.build().stages()))
+        session, slots = start_session(
+            app.id, dict(config.spark), stages=bool(app.build().stages()), archive=True
+        )
         try:
             with ProgressLine(app.id) as line:
                 yield OnSpark(session, slots, line)
         finally:
-            end_session(session)
+            end_session(session, print_note)

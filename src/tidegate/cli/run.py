@@ -137,7 +137,7 @@ def _run(
         ) from None
     screen = RunScreen(app.id, json=json)
     screen.print_line("starting Spark")
-    session, slots = start_session(app.id, spark, slots, stages=bool(app.build().stages()))
+    session, slots = start_session(app.id, spark, slots, stages=bool(app.build().stages()), archive=True)
     try:
         with ProgressLine(app.id) as line:
             running = Running(
@@ -161,7 +161,7 @@ def _run(
         if json:
             print_json({"app": app.id, "state": running.state.value, "records": running.view.records})
     finally:
-        end_session(session)
+        end_session(session, screen.print_line)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,14 +18,15 @@ from pyspark.sql import SparkSession
 
 from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, first_line
+from tidegate.spark.class_archive import ClassArchive
 
 OLDEST_JAVA = 17
 SPARE_CORES = 2
 MASTER_SECONDS = 5.0
 EXECUTORS_SECONDS = 20.0
 STABLE_SECONDS = 2.0
-JVM_SECONDS = 10.0
-"""How long a JVM may take to end."""
+JVM_SECONDS = 30.0
+"""How long a JVM may take to end; writing the archive of its classes takes a few of them."""
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -33,21 +34,30 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.python.worker.faulthandler.enabled": "true",
 }
-_QUICK_JAVA = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_JAVA_OPTIONS, _MORE_JAVA_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that only schedules: optimising compilation would take half of its start-up time. The user's own
 `spark.driver.extraJavaOptions` follow these and override them."""
+_JAVA_HINT = "sudo apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def start_session(
-    app: str, settings: dict[str, Any], slots: int | None = None, *, stages: bool = True
+    app: str,
+    settings: dict[str, Any],
+    slots: int | None = None,
+    *,
+    stages: bool = True,
+    archive: bool = False,
 ) -> tuple[SparkSession, int | None]:
     """Start a session by `[spark]`. Returns it with the number of slots: None on a cluster, which may grow.
 
     On a local master slots = real cores, and the master gets two more for stages and queries. Without
-    `stages` (Spark code of the user) the JVM has little to do and starts in about half the time.
+    `stages` (Spark code of the user) the JVM has little to do and starts in about half the time. With
+    `archive` the first JVM writes an archive of its classes when `end_session` ends it; all read one that is
+    there.
     """
-    java_version()
+    java = _checked_java()
     spark_config = spark_settings(settings)
     _check_conf(spark_config.conf)
     master = spark_config.master
@@ -57,8 +67,10 @@ def start_session(
     if cores is not None:
         slots = slots or cores
         master, conf = f"local[{slots + SPARE_CORES}]", {**_LOOPBACK, **conf}
-        if not stages:
-            conf = {**_QUICK_JAVA, **conf}
+        quick = "" if stages else _QUICK_JAVA
+        own = f"{conf.get(_JAVA_OPTIONS, '')} {conf.get(_MORE_JAVA_OPTIONS, '')}"
+        classes = ClassArchive(java, own).options(write=archive)
+        conf = {_JAVA_OPTIONS: f"{quick} {classes}".strip(), **conf}
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(f"tidegate {app}").master(master)
     for name, value in conf.items():
@@ -77,10 +89,14 @@ def start_session(
     return session, slots
 
 
-def end_session(session: SparkSession) -> None:
+def end_session(session: SparkSession, notify: Callable[[str], None] = lambda _: None) -> None:
     """Stop Spark, and wait until its JVM has ended if this process started it: a command that has ended
-    leaves nothing behind that still uses its folder. Another session may be started afterwards."""
+    leaves nothing behind that still uses its folder. Another session may be started afterwards. `notify` is
+    called if that takes longer than usual."""
     gateway = session.sparkContext._gateway
+    with suppress(Exception):
+        if "ArchiveClassesAtExit" in (session.sparkContext.getConf().get(_JAVA_OPTIONS) or ""):
+            notify("writing an archive of Spark's classes, once: the next start is faster")
     with suppress(Exception):
         session.stop()
     process = getattr(gateway, "proc", None)
@@ -90,8 +106,15 @@ def end_session(session: SparkSession) -> None:
     with suppress(Exception):
         gateway.shutdown()
     process.stdin.close()  # the JVM ends when this pipe does
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(JVM_SECONDS)
+    archive = ClassArchive(_java_output())
+    try:
+        ended = process.wait(JVM_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        ended = False
+    if ended:
+        archive.keep()
+    else:
+        archive.discard()
 
 
 def _await_executors(session: SparkSession) -> None:
@@ -151,19 +174,36 @@ def cores_of(session: SparkSession) -> int:
 
 def java_version() -> int:
     """Return the major version of the Java that Spark will use."""
-    home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else shutil.which("java")
-    hint = "sudo apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
-    try:
-        command = [str(java), "-version"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        raise ConfigError("no-java", "Spark needs Java 17 or newer, and none is found", hint) from None
-    found = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    found = re.search(r'version "(\d+)', _checked_java())
+    return int(found[1]) if found else 0
+
+
+def _checked_java() -> str:
+    """Return what `java -version` prints. Raises if there is no Java, or it is too old."""
+    printed = _java_output()
+    if not printed:
+        raise ConfigError("no-java", "Spark needs Java 17 or newer, and none is found", _JAVA_HINT)
+    found = re.search(r'version "(\d+)', printed)
     version = int(found[1]) if found else 0
     if version < OLDEST_JAVA:
-        raise ConfigError("old-java", f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {version}", hint)
-    return version
+        message = f"Spark needs Java {OLDEST_JAVA} or newer; {_java()} is {version}"
+        raise ConfigError("old-java", message, _JAVA_HINT)
+    return printed
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else shutil.which("java")
+
+
+def _java_output() -> str:
+    """Return what `java -version` prints; empty if it cannot be run."""
+    try:
+        command = [str(_java()), "-version"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stderr + done.stdout
 
 
 def _local_cores(master: str) -> int | None:
