@@ -13,12 +13,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repeated
 
 from tidegate.errors import SerdeError
 from tidegate.serde import Serde
 from tidegate.serde.plain import PLAIN
 
-law = settings(deadline=None, max_examples=200)
+pytestmark = pytest.mark.soak
+law = settings(deadline=None, max_examples=repeated(80, soak=2_000))
 
 INT, FLOAT, STR, BYTES, BOOL = (PLAIN[kind] for kind in (int, float, str, bytes, bool))
 DATETIME, UUIDS = PLAIN[datetime], PLAIN[UUID]

@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta, Struct, defstruct
+from tests.repetitions import repeated
 
 from tidegate.errors import ConfigError, SerdeError
 from tidegate.serde import Json, MsgPack, Serde
 
-law = settings(deadline=None, max_examples=60)
+pytestmark = pytest.mark.soak
+law = settings(deadline=None, max_examples=repeated(25, soak=1_000))
 T = TypeVar("T")
 FORMATS: list[Any] = [Json, MsgPack]
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda cls: cls.__name__)

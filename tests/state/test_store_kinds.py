@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repeated
 from tests.simulator.own_store import FileStore
 from tests.state.store_bench import StoreBench
 
@@ -27,7 +28,8 @@ pauses = st.tuples(between, st.none(), st.none())
 steps = st.lists(st.one_of(puts, puts, deletes, pauses), max_size=25)
 starts = st.integers(0, 60)
 times = st.integers(0, 253_402_300_799_999)
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=repeated(30, soak=1_000), deadline=None)
+pytestmark = pytest.mark.soak
 
 
 class Twin:
