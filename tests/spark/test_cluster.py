@@ -319,6 +319,7 @@ def test_of_two_drivers_the_newer_goes_on_with_any_number_of_slots(
     ends_right(log, run, signal.SIGTERM, feeder)
 
 
+@pytest.mark.soak(only="test_running.py compares orders with the driver of testing on one machine")
 def test_orders_have_on_the_cluster_the_results_of_the_test_driver(
     config: Config, log: Connection, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
