@@ -20,7 +20,7 @@ from tidegate.serde import Serde
 from tidegate.serde.plain import PLAIN
 
 pytestmark = pytest.mark.soak
-law = settings(deadline=None, max_examples=repeated(80, soak=2_000))
+law = settings(deadline=None, max_examples=repeated(80, soak=1_000))
 
 INT, FLOAT, STR, BYTES, BOOL = (PLAIN[kind] for kind in (int, float, str, bytes, bool))
 DATETIME, UUIDS = PLAIN[datetime], PLAIN[UUID]

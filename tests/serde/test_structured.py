@@ -20,7 +20,7 @@ from tidegate.errors import ConfigError, SerdeError
 from tidegate.serde import Json, MsgPack, Serde
 
 pytestmark = pytest.mark.soak
-law = settings(deadline=None, max_examples=repeated(25, soak=1_000))
+law = settings(deadline=None, max_examples=repeated(25, soak=300))
 T = TypeVar("T")
 FORMATS: list[Any] = [Json, MsgPack]
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda cls: cls.__name__)

@@ -28,7 +28,7 @@ pauses = st.tuples(between, st.none(), st.none())
 steps = st.lists(st.one_of(puts, puts, deletes, pauses), max_size=25)
 starts = st.integers(0, 60)
 times = st.integers(0, 253_402_300_799_999)
-few = settings(max_examples=repeated(30, soak=1_000), deadline=None)
+few = settings(max_examples=repeated(30, soak=300), deadline=None)
 pytestmark = pytest.mark.soak
 
 
