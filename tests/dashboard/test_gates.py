@@ -29,7 +29,7 @@ ADMITTED = "gated-door-admitted"
 def test_the_pause_story_by_keyboard_alone(
     open_tab: Open, working: Working, connection: Connection, log: SqliteLog
 ) -> None:
-    page = open_tab().live(KEY)
+    page = open_tab(motion=True).live(KEY)
     expect(page.locator("[data-key-state=active]")).to_be_visible()
     page.keyboard.press("p")
     page.keyboard.type("chargeback <b>")
