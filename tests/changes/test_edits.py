@@ -14,6 +14,7 @@ from tidegate.changes.summary import clauses
 from tidegate.topology.code import CodeEntry
 from tidegate.topology.manifest import Manifest
 
+pytestmark = pytest.mark.usefixtures("suite_apart")
 NEW, GONE, KEY, MORE, SCHEMA, LESS, CONFIGURATION, LOGIC = ChangeKind
 APP, TOPICS, RULES = "app.py", "topics.py", "pricing/rules.py"
 SHOP, VISITS = "by-customer", "seen"

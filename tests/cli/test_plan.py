@@ -17,6 +17,7 @@ from tidegate.load import load_app
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.testing import Driver
 
+pytestmark = pytest.mark.usefixtures("suite_apart")
 SHOP = """
 from tidegate import App, Settings, TableTopic, Topic, operational
 from plan_prices import discount
