@@ -127,6 +127,7 @@ def test_kills_at_random_times_lose_nothing_and_repeat_nothing(
     log.send(module.ORDERS, "first", module.Order(0, 0))
     runs = [start("regions:app", slots=1)]
     wait_for(lambda: len(log.rows(module.SALES)) > 0)
+    python_workers()  # Spark may replace a daemon; its workers are found even then if they are known
     feeder.start()
 
     def hit() -> set[int]:

@@ -81,8 +81,9 @@ class RefusingLog:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
-    def writer(self, writer_id: str) -> RefusingWriter:
-        return RefusingWriter(self._log.writer(writer_id), self._topic, self._values)
+    def writer(self, writer_id: str, *, open_seconds: float | None = None) -> RefusingWriter:
+        writer = self._log.writer(writer_id, open_seconds=open_seconds)
+        return RefusingWriter(writer, self._topic, self._values)
 
 
 def refusing(log: Log, topic: str = "out", values: Iterable[int] = tuple(BAD)) -> Log:
