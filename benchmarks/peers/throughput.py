@@ -10,9 +10,10 @@ from __future__ import annotations
 from benchmarks.peers.bench import Bench, Counted
 
 TARGETS = (
-    ("tidegate", "streams-tuned", 2.5),
-    ("tidegate-process", "streams-tuned", 0.6),
-    ("tidegate", "quix", 10.0),
+    ("tidegate", "streams-tuned", 2.0),
+    ("tidegate-process", "streams", 1.0),
+    ("tidegate-process", "streams-tuned", 0.75),
+    ("tidegate", "quix", 12.0),
 )
 
 

@@ -2,9 +2,9 @@
 
 The committed end of each output partition (how far a read_committed consumer may read) is requested every 20
 ms; to read millions of outputs meanwhile would take the CPU from the engine. The source is done when the
-engine's group has committed its end: all engines show their positions there. The marker of a transaction after
-the last record of a partition may be missing in a position, and counts as one record behind; what is counted
-is compared afterwards.
+engine's group has committed its end: all engines show their positions there. The marker of a transaction
+after the last record of a partition may be missing in a position, and counts as one record behind; what is
+counted is compared afterwards.
 """
 
 from __future__ import annotations
