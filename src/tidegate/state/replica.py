@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,13 @@ class ReplicaSnapshot:
         if partition not in self._stores:
             self._stores[partition] = LmdbStore(self, str(partition), self._replica.suffix)
         return self._stores[partition]
+
+    def close(self) -> None:
+        """End the transaction, and forget it: LMDB's table of readers has a place for it until nothing refers
+        to it, and the stores refer to this snapshot until the next garbage collection."""
+        txn, self.txn = self.txn, None
+        txn.abort()
+        self._stores.clear()
 
     def database(self, name: str) -> Any:
         return self._replica.databases[int(name)]
@@ -110,10 +117,8 @@ class Replica:
         """Open a snapshot of the current rows."""
         with translated_errors(self.folder):
             txn = self._env.begin()
-        try:
-            yield ReplicaSnapshot(self, txn)
-        finally:
-            txn.abort()
+        with closing(ReplicaSnapshot(self, txn)) as opened:
+            yield opened
 
     def read(self, partition: int, key: bytes) -> tuple[bytes | None, int]:
         """Return a row, and the position of its partition: cheaper than a snapshot of all partitions."""
