@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.spark.cluster import of_session, send_to_session
-from tests.spark.test_cluster import Command
+from tests.spark.command import Command
 from tests.waiting import HANG_SECONDS, wait_for
 
 from tidegate.config.config import Config

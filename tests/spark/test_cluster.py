@@ -6,20 +6,21 @@ import importlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import IO, Self, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 import pytest
 from tests import waiting
 from tests.spark.cluster import QUICK, Cluster, Node
+from tests.spark.command import TIDEGATE, Command
 from tests.spark.warm_daemon import CONF
 from tests.waiting import HANG_SECONDS
 
@@ -28,6 +29,7 @@ from tidegate import TableTopic, Topic
 from tidegate.config.config import Config, load_config
 from tidegate.connect.connection import Connection
 from tidegate.load import load_app
+from tidegate.log import names
 from tidegate.log.reads import read_between
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.slot.host import folders_here
@@ -42,7 +44,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "wordcount" / "wordcount.py"
 KEPT_COUNTS = TopicSpec(COUNTS.name, 4, {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"})
 """Every count stays, so that one that was left out would show."""
 ORDERS_EXAMPLE = Path(__file__).parents[2] / "examples" / "orders" / "orders.py"
-RUN = (sys.executable, "-m", "tidegate", "run")
+ALL_WORDS = r'return re.findall(r"\w+", line.lower())'
+SLOWLY_WITHOUT_ONE = """import time
+    time.sleep(0.05)
+    return [word for word in re.findall(r"\\w+", line.lower()) if word != "the"]"""
+"""So slow that its recalculation takes seconds."""
 TOML = """
 app = "wordcount:app"
 log = "sqlite:///log.db"
@@ -85,7 +91,7 @@ def log(config: Config) -> Iterator[Connection]:
         yield opened
 
 
-Run = Callable[..., "Command"]
+Run = Callable[..., Command]
 
 
 @pytest.fixture
@@ -100,51 +106,6 @@ def command(config: Config) -> Iterator[Run]:
     yield command
     for one in started:
         one.close()
-
-
-class Command:
-    """`tidegate run`, or another program; its words on stderr are kept."""
-
-    def __init__(self, config: Config, *arguments: str, program: Sequence[str] = RUN) -> None:
-        self.process = subprocess.Popen(
-            [*program, *arguments],
-            cwd=config.folder,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env={name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")},
-        )
-        assert self.process.stderr is not None
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
-        self._reader.start()
-
-    def wait_until(self, text: str) -> None:
-        wait_for(lambda: any(text in line for line in self.lines))
-
-    def at_work(self, log: Connection, slots: int = 2) -> Command:
-        """Itself, once its slots count."""
-        self.wait_until(f"running, {slots} slots")
-        goes_on(log)
-        return self
-
-    def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(HANG_SECONDS)
-
-    def kill(self) -> None:
-        """The whole driver at once: Python and Java."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(HANG_SECONDS)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.kill()
-        self._reader.join()
-
-    def _read(self, stream: IO[bytes]) -> None:
-        with stream:
-            for line in stream:
-                self.lines.append(line.decode(errors="replace"))
 
 
 class Feeder:
@@ -183,6 +144,7 @@ class Feeder:
 
 
 wait_for = partial(waiting.wait_for, every=0.4)
+"""To look costs time that the cluster could use."""
 
 
 def stop_outside_of_a_write(victim: Node, feeder: Feeder) -> None:
@@ -201,9 +163,6 @@ def stop_outside_of_a_write(victim: Node, feeder: Feeder) -> None:
     raise AssertionError("the worker always holds the lock")
 
 
-"""To look costs time that the cluster could use."""
-
-
 def rises_by_one(log: Connection) -> bool:
     """Each count of each word once, in order: nothing lost, nothing twice (I1, I2, I4)."""
     seen: dict[str, list[int | None]] = {}
@@ -212,9 +171,11 @@ def rises_by_one(log: Connection) -> bool:
     return all(values == list(range(1, len(values) + 1)) for values in seen.values())
 
 
-def published(log: Connection, kind: type[S]) -> list[S]:
-    """What slots published about themselves, in order."""
-    partition = TopicPartition("wordcount-status", 0)
+def published(log: Connection, kind: type[S], app: str = "wordcount") -> list[S]:
+    """What slots published about themselves, in order; nothing while the app has no topic for it."""
+    partition = TopicPartition(names.status(app), 0)
+    if partition.topic not in log.log.names():
+        return []
     values = [
         value
         for batch in read_between(log.log, partition, 0, log.log.ends([partition])[partition])
@@ -232,6 +193,13 @@ def busy_worker(log: Connection) -> int:
 def is_on_disk(cluster: Cluster, worker: int) -> None:
     """Wait until a worker's state is there for the next worker: stores commit every few seconds only."""
     wait_for(lambda: bool(folders_here(cluster.state_dir(worker + 1), "wordcount")))
+
+
+def at_work(run: Command, log: Connection, slots: int = 2) -> Command:
+    """Wait until its slots count, and return it."""
+    run.wait_until(f"running, {slots} slots")
+    goes_on(log)
+    return run
 
 
 def goes_on(log: Connection) -> None:
@@ -257,7 +225,7 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
     config: Config, log: Connection, cluster: Cluster, command: Run
 ) -> None:
     with Feeder(config) as feeder:
-        run = command("--slots", "2").at_work(log)
+        run = at_work(command("--slots", "2"), log)
         lost = busy_worker(log)
         is_on_disk(cluster, lost)
         cluster.workers[lost].close()
@@ -266,7 +234,7 @@ def test_a_lost_worker_and_a_lost_driver_cost_nothing(
         is_on_disk(cluster, 1 - lost)
         run.kill()
         cluster.workers[lost] = cluster.start_worker(lost + 1)
-        again = command("--slots", "2").at_work(log)
+        again = at_work(command("--slots", "2"), log)
     ends_right(log, again, signal.SIGTERM, feeder)
     landings = published(log, Landing)
     newest = landings[-1].epoch
@@ -280,7 +248,7 @@ def test_a_worker_that_stands_still_is_replaced_and_its_zombie_writes_nothing(
     config: Config, log: Connection, cluster: Cluster, command: Run
 ) -> None:
     with Feeder(config) as feeder:
-        run = command("--slots", "2").at_work(log)
+        run = at_work(command("--slots", "2"), log)
         before = len(published(log, Landing))
         victim = cluster.workers[busy_worker(log)]
         stop_outside_of_a_write(victim, feeder)
@@ -307,16 +275,60 @@ def test_of_two_drivers_the_newer_goes_on_with_any_number_of_slots(
 ) -> None:
     """Those that start later are started after an orderly stop."""
     with Feeder(config) as feeder:
-        older = command("--slots", f"{first}").at_work(log, slots=first)
+        older = at_work(command("--slots", f"{first}"), log, slots=first)
         run = command("--slots", f"{second}")
         assert older.process.wait(HANG_SECONDS) == 1
         assert any("[fenced]" in line for line in older.lines)
-        run.at_work(log, slots=second)
+        at_work(run, log, slots=second)
         assert rises_by_one(log)
         for slots in later:
             assert run.end(signal.SIGTERM) == 0
-            run = command("--slots", f"{slots}").at_work(log, slots=slots)
+            run = at_work(command("--slots", f"{slots}"), log, slots=slots)
     ends_right(log, run, signal.SIGTERM, feeder)
+
+
+@pytest.mark.soak(only="starts eight JVMs; test_upgrade_scenarios.py kills the Python workers of one machine")
+def test_an_upgrade_whose_executor_is_killed_goes_on_with_another(
+    config: Config, log: Connection, cluster: Cluster, command: Run
+) -> None:
+    """The first version counted "the", the second one leaves it out: one tombstone, nothing else."""
+    for number in range(200):
+        log.send(LINES, f"k{number % 7}", f"the quick {number % 10}")
+    assert command("--slots", "2", "--until-caught-up").process.wait(HANG_SECONDS) == 0
+    before, end = log.rows(COUNTS), sum(log.log.ends(partitions(COUNTS)).values())
+    assert before["the"] == 201
+    code = config.folder / EXAMPLE.name
+    code.write_text(code.read_text().replace(ALL_WORDS, SLOWLY_WITHOUT_ONE))
+    consent = ("--yes", "--allow-removals", COUNTS.name)
+    upgrade = Command(config, "upgrade", *consent, program=TIDEGATE)
+    landed = partial(published, log, Landing, names.upgrade("wordcount"))
+    with closing(upgrade):
+        wait_for(lambda: bool(landed()))
+        first = landed()[0]
+        os.kill(executor_of(first.pid), signal.SIGKILL)
+        wait_for(lambda: any(one.attempt > first.attempt and one.pid != first.pid for one in landed()))
+        assert upgrade.process.wait(HANG_SECONDS) == 0, upgrade.lines
+    del before["the"]
+    assert log.rows(COUNTS) == before
+    assert sum(log.log.ends(partitions(COUNTS)).values()) == end + 1
+    with Feeder(config) as feeder:
+        run = command("--slots", "2")
+        wait_for(lambda: log.rows(COUNTS)["quick"] > before["quick"] + 50)
+    expected = {word: count for word, count in feeder.expected().items() if word not in {"the", "first"}}
+    wait_for(lambda: all(log.rows(COUNTS)[word] == before[word] + expected[word] for word in expected))
+    assert run.end(signal.SIGTERM) == 0
+
+
+def partitions(topic: TableTopic[str, int]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for number in range(4)]
+
+
+def executor_of(worker: int) -> int:
+    """The JVM that started a Python worker."""
+    pid = worker
+    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
 
 
 @pytest.mark.soak(only="test_running.py compares orders with the driver of testing on one machine")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.repetitions import repeated
-from tests.spark.test_cluster import Command
+from tests.spark.command import Command
 from tests.spark.test_on_kafka import (  # noqa: F401 - fixtures
     PARTITIONS,
     WORDS,

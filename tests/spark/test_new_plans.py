@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from tests.spark.cluster import QUICK, Cluster
+from tests.spark.command import Command
 from tests.spark.test_cluster import (
     EXAMPLE,
     KEPT_COUNTS,
     LINES,
     TOML,
-    Command,
     Feeder,
     ends_right,
     goes_on,

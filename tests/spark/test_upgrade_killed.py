@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.spark.cluster import of_session, send_to_session
+from tests.spark.command import Command
 from tests.spark.killed_command import REPAIR, Point, command, end, kill_at
 from tests.spark.scenarios import SCENARIOS
-from tests.spark.test_cluster import Command
 from tests.spark.two_versions import SQLITE, written_versions
 from tests.spark.upgrade_story import PARTITIONS, AllSeen, Story
 from tests.upgrade.upgraded import added, check_upgraded
