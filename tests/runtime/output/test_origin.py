@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.log.records import READ_SCHEMA, Headers, Row, to_batch
@@ -18,8 +18,12 @@ written = st.builds(
     st.sampled_from(["in/0/1", "a/b/0/17", "-"]),
     st.sampled_from(["c/1/0/2", "t"]),
     st.integers(0, 99),
-    st.integers(0, 99),
+    st.integers(0, 99) | st.integers(0, 2_000_000_000_000),
 )
+usual = st.builds(
+    origin_header, st.just("in/0/1"), st.just("c/1/0/2"), st.integers(0, 99), st.integers(10**12, 10**13 - 1)
+)
+"""As most records have it: a time of 13 digits."""
 others = st.sampled_from([("mine", b"1"), ("mine", None), (ORIGIN, None), MARK])
 
 
@@ -38,14 +42,18 @@ def read(headers: list[Headers]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.arange(7, 7 + len(headers)), *batch.columns], schema=READ_SCHEMA)
 
 
-@given(st.lists(header_lists(), max_size=12), st.integers(0, 3))
+@given(st.lists(header_lists(), max_size=12) | st.lists(st.tuples(usual), max_size=12), st.integers(0, 3))
+@example([(origin_header("in/0/1", "t/1234567", 12345, 1234567),)], 0)  # 13 characters that are no time
+@example([(origin_header("in/0/1", "t", 1, 10**14),)], 0)  # its last 13 digits are no time
+@example([(origin_header("in/0/1", "t", 1, 10**13 - 1),), (origin_header("in/0/1", "t", 1, 7),)], 0)
 def test_origins_of_a_batch_are_those_of_its_records(headers: list[Headers], start: int) -> None:
     found = origin_columns(PARTITION, read(headers).slice(start))
     expected = [
         origin_of(own) or Origin(f"{PARTITION}/{7 + number}", "", 7 + number, 50 + number)
         for number, own in enumerate(headers)
     ]
-    assert list(map(Origin, *(column.to_pylist() for column in found))) == expected[start:]
+    columns = (found.positions, found.tasks, found.sequences, found.times)
+    assert list(map(Origin, *(column.to_pylist() for column in columns))) == expected[start:]
 
 
 def test_a_header_of_another_program_under_our_name_is_refused() -> None:

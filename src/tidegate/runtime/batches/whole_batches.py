@@ -141,10 +141,9 @@ class BatchOrigins:
         """The headers of each record that tidegate did not add; None if no record has any."""
         if headers.null_count < len(headers) and not no_own_headers(headers):
             self.own = [own_headers(raw) for raw in raw_records(partition, batch)]
-        origins = origin_columns(partition, batch) if internal else None
-        self._positions = None if origins is None else origins.positions
+        self._found = origin_columns(partition, batch) if internal else None
         self._partition, self._offsets = partition, batch.column(0)
-        times = timestamps if origins is None else origins.times
+        times = timestamps if self._found is None else self._found.times
         self.stream_times: Any = pc.cumulative_max(times, start=pa.scalar(before, pa.int64()))
 
     def headers(self, columns: Columns, route: Route, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
@@ -164,9 +163,11 @@ class BatchOrigins:
         )
 
     def _origins(self, columns: Columns, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
-        positions, times = self._positions, pc.max_element_wise(self.stream_times, 0)
-        if positions is None:
+        times: Any = pc.max_element_wise(self.stream_times, 0)
+        if self._found is None:
             positions = position_column(self._partition, self._offsets)
+        else:
+            positions = self._found.positions
         if columns.rows is not None:
             positions, times = positions.take(columns.rows), times.take(columns.rows)
         return origin_column(positions, task, sequences, times)
