@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.dead_letters import groups, redrive
 from tidegate.runtime.driver.reset import planned_reset
+from tidegate.runtime.topics.manifests import find_manifest
 from tidegate.server.tokens import Scope, add_token
 from tidegate.testing import Driver
 from tidegate.topology.belongings import of_topology
@@ -172,6 +176,46 @@ def test_a_letter_that_may_have_been_sent_before_a_crash_counts_as_sent(
     assert [one["code"] for one in found["refused"]] == ["already-redriven"]
     [sent] = got(client, "/apps/shop/dead-letters")["groups"][0]["sent"]
     assert (sent["offset"], sent["to_offset"]) == (0, None)
+
+
+def test_of_two_servers_at_the_same_moment_one_sends_a_letter(
+    serve: Serve, d: Driver, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has found that nobody sent it; before it records that it does, the other one sends it."""
+    assert d
+    answers: list[Any] = []
+
+    def meanwhile(point: str) -> None:
+        if point == "redrive.2" and not answers:
+            answers.append(None)
+            answers[0] = redriven(serve(), 0)
+
+    monkeypatch.setattr(redrive, "reach", meanwhile)
+    late = redriven(serve(), 0, 1)
+    assert [one["offset"] for one in answers[0]["redriven"]] == [0]
+    assert [one["offset"] for one in late["redriven"]] == [1]
+    assert [(one["offset"], one["code"]) for one in late["refused"]] == [(0, "already-redriven")]
+    assert sent_ends(log) == 6
+    log.compact(names.redrives("shop"))
+    sent = {one["offset"]: one for one in got(serve(), "/apps/shop/dead-letters")["groups"][0]["sent"]}
+    assert sent[0]["to_offset"] == answers[0]["redriven"][0]["to_offset"]
+
+
+def test_of_many_calls_at_once_one_sends_a_letter(d: Driver, log: SqliteLog) -> None:
+    assert d
+    manifest = find_manifest(log, "shop")
+    assert manifest is not None
+    ready = threading.Barrier(4)
+
+    def call(number: int) -> list[int]:
+        ready.wait()
+        done, refused = redrive.redrive(log, manifest, [0, 1, 2], str(number), "", now=d.clock.now())
+        assert {one.code for one in refused} <= {"already-redriven"}
+        return [one.offset for one in done]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(chain.from_iterable(pool.map(call, range(4)))) == [0, 1, 2]
+    assert sent_ends(log) == 7
 
 
 def test_what_was_sent_belongs_to_one_dead_letter_topic(client: Client, d: Driver, log: SqliteLog) -> None:

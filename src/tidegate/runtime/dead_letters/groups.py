@@ -69,7 +69,7 @@ def grouped_dead_letters(log: Log, app: str, offsets: int = OFFSETS_SHOWN) -> De
             name = headers.get(CODE, ""), headers.get(CODE_LOCATION, "")
             groups[name] = _added(groups.get(name), name, row, headers, offsets)
     named = [offset for one in groups.values() for offset in one.offsets]
-    before = sent_before(log, app, info.uid, named)
+    before = sent_before(log, app, info.uid, named).sent
     for name, one in groups.items():
         sent = [before[offset] for offset in one.offsets if offset in before]
         groups[name] = msgspec.structs.replace(one, sent=sent)

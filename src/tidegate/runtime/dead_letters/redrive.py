@@ -14,6 +14,7 @@ refused: its key and value are not those of the record in the source topic.
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime
 
 import msgspec
@@ -26,7 +27,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, Row, rows_of, to_batch
 from tidegate.runtime.dead_letters.groups import error_texts
-from tidegate.runtime.dead_letters.sent import Sent, record_sent, sent_before
+from tidegate.runtime.dead_letters.sent import Sent, claimed_by_others, record_sent, sent_before
 from tidegate.runtime.output.on_error import INTERNAL_POSITION, POSITION
 from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import NodeKind
@@ -56,8 +57,9 @@ def redrive(
     log: Log, manifest: Manifest, offsets: list[int], by: str, reason: str, *, now: int, again: bool = False
 ) -> tuple[list[Redriven], list[NotRedriven]]:
     """Send dead letters back, in the order of their offsets: 1 find what can be sent; 2 record that it is
-    sent; 3 send it; 4 record where to. Each letter is sent or refused on its own; after a failure of the log
-    the rest is refused. Those that were sent before are refused with `already-redriven`, unless `again`."""
+    sent, and leave out what another call recorded first; 3 send it; 4 record where to. Each letter is sent
+    or refused on its own; after a failure of the log the rest is refused. Those that were sent before are
+    refused with `already-redriven`, unless `again`."""
     partition = TopicPartition(names.dead_letters(manifest.app), 0)
     letters = log.describe(partition.topic).uid
     before = sent_before(log, manifest.app, letters, offsets)
@@ -67,7 +69,7 @@ def redrive(
         try:
             row = _read(log, partition, offset)
             target = _target(log, manifest, row, offset)
-            earlier = before.get(offset)
+            earlier = before.sent.get(offset)
             if earlier is not None and not again:
                 raise _already_sent(earlier)
             times = 1 if earlier is None else earlier.times + 1
@@ -76,7 +78,14 @@ def redrive(
         except TidegateError as error:
             refused.append(NotRedriven(offset, error.code, error.message))
     reach("redrive.2")
-    record_sent(log, manifest.app, (one for one, _ in found))
+    claim = uuid.uuid4().bytes
+    record_sent(log, manifest.app, (one for one, _ in found), claim)
+    if found and not again:
+        others = claimed_by_others(log, manifest.app, letters, before.end, claim)
+        for other in (others[sent.offset] for sent, _ in found if sent.offset in others):
+            known = _already_sent(other)
+            refused.append(NotRedriven(other.offset, known.code, known.message))
+        found = [(sent, row) for sent, row in found if sent.offset not in others]
     done, failed = _send_all(log, manifest.app, partition, found)
     return done, sorted([*refused, *failed], key=lambda one: one.offset)
 
