@@ -85,7 +85,8 @@ class LmdbStore:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         stored = self._all_stored(keys)
         try:
-            found = dict(self._environment.txn.cursor(db=self._database).getmulti(stored))
+            in_order = sorted(stored)  # neighbours are on the same page
+            found = dict(self._environment.txn.cursor(db=self._database).getmulti(in_order))
         except lmdb.Error as error:
             raise self._unreadable(error) from error
         if set(map(crc32, map(b"".join, found.items()))) - {INTACT}:
