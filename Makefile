@@ -15,7 +15,7 @@ setup: .venv/ready
 # Beside the environment: Maven, Java's compiler, and what is fetched with them.
 setup-tests: .venv/ready-for-tests
 
-.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml clients/typescript/package-lock.json dashboard/package-lock.json tests/fetch.py tests/class_archives.py
+.venv/ready-for-tests: .venv/ready scripts/setup_tests.sh src/tidegate/testing/broker/pom.xml clients/typescript/package-lock.json dashboard/package-lock.json tests/fetch.py tests/class_archives.py $(wildcard native/*.c native/*.h native/*.py native/*.toml)
 	@bash scripts/setup_tests.sh
 
 demo: setup

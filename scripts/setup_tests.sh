@@ -23,5 +23,10 @@ fi
 .venv/bin/python -m pytest --collect-only --quiet -p no:cacheprovider >/dev/null 2>&1 &
 compiling=$!
 .venv/bin/python -m tests.fetch
+# Optional: without it Kafka's records are read in Python, and the tests of the compiled loop are skipped.
+if command -v cc >/dev/null; then
+  .venv/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation ./native ||
+    echo "The compiled loop of native/ was not built. Its tests are skipped." >&2
+fi
 wait "$compiling" || true
 [ "${#missing[@]}" -gt 0 ] || touch .venv/ready-for-tests

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -96,6 +97,14 @@ def kafka_jars() -> None:
 @pytest.fixture(scope="session")
 def java_programs() -> None:
     """For tests that run Java programs of ours beside Kafka's jars: skipped where none can be compiled."""
+
+
+@pytest.fixture(scope="session")
+def compiled() -> Any:
+    """The module that reads Kafka's records in a compiled loop: skipped where it is not installed."""
+    from tidegate.log.kafka.bulk import bulk
+
+    return bulk().module
 
 
 @pytest.fixture(scope="session")

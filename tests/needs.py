@@ -47,6 +47,14 @@ def missing_for_maven() -> str | None:
     return None if shutil.which("mvn") else NO_MAVEN
 
 
+def missing_for_compiled() -> str | None:
+    """Why Kafka's records cannot be read in the compiled loop; None if they can be."""
+    from tidegate.log.kafka.bulk import bulk
+
+    reason = bulk().reason
+    return f"no tests of compiled reads: {reason}. Do: pip install ./native" if reason else None
+
+
 def missing_for(item: pytest.Item) -> str | None:
     """Why a test cannot run here: the fixtures that it uses name what it needs."""
     used = getattr(item, "fixturenames", ())
@@ -54,6 +62,7 @@ def missing_for(item: pytest.Item) -> str | None:
         "maven": missing_for_maven,
         "kafka_jars": missing_for_kafka,
         "java_programs": missing_for_java_programs,
+        "compiled": missing_for_compiled,
     }
     return next((reason for name, missing in needs.items() if name in used and (reason := missing())), None)
 

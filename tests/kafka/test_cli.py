@@ -12,6 +12,7 @@ from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 
 from tidegate import App, Topic, connect
 from tidegate.clock import SystemClock
+from tidegate.log.kafka.bulk import bulk
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.log.records import Row, to_batch
@@ -119,6 +120,7 @@ def test_a_doctor_finds_all_in_order_and_leaves_nothing(on_kafka: Run, prefix: s
     assert results["topics"]["found"] == f"a topic '{prefix}copies-doctor' could be created (a dry run)"
     assert results["copies"]["found"].startswith("a new topic gets 1, and a write needs 1 of them in sync")
     assert results["clocks"]["ok"] is None
+    assert results["reading"]["found"].startswith("in Python" if bulk().module is None else "in the compiled")
     listed = on_kafka("topics", "list", "--json").json["topics"]
     assert [one["topic"] for one in listed if one["topic"].startswith(prefix)] == []
 

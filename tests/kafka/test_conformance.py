@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,13 @@ QUIET_SECONDS = 1.0
 class KafkaBench:
     """Each handle has clients of its own."""
 
-    def __init__(self, cluster: KafkaCluster) -> None:
+    def __init__(self, cluster: KafkaCluster, *, compiled: bool = True) -> None:
         self._cluster = cluster
+        self._compiled = compiled
         self._open: list[KafkaLog] = []
 
     def open(self) -> KafkaLog:
-        self._open.append(KafkaLog(self._cluster.bootstrap, EAGER))
+        self._open.append(KafkaLog(self._cluster.bootstrap, EAGER, compiled=self._compiled))
         return self._open[-1]
 
     def compact(self, topic: str) -> None:
@@ -60,8 +62,22 @@ class KafkaBench:
 
 @pytest.mark.slow
 class TestKafkaLog(LogConformance):
+    """With all of it in Python."""
+
     @pytest.fixture
     def bench(self, kafka: KafkaCluster) -> Iterator[KafkaBench]:
+        bench = KafkaBench(kafka, compiled=False)
+        yield bench
+        bench.close()
+
+
+@pytest.mark.slow
+class TestCompiledReads(LogConformance):
+    """With records read in the compiled loop."""
+
+    @pytest.fixture
+    def bench(self, kafka: KafkaCluster, compiled: Any) -> Iterator[KafkaBench]:
+        assert compiled is not None
         bench = KafkaBench(kafka)
         yield bench
         bench.close()

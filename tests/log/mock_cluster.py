@@ -79,6 +79,9 @@ class MockCluster:
     def clients(self, **settings: Any) -> Clients:
         return Clients(self.bootstrap, {name.replace("_", "."): value for name, value in settings.items()})
 
+    def clients_in_python(self, **settings: Any) -> Clients:
+        return Clients(self.bootstrap, settings, compiled=False)
+
 
 @contextmanager
 def mock_cluster() -> Iterator[MockCluster]:

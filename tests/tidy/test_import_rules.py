@@ -101,6 +101,7 @@ NOT_AT_THE_TOP = {
     "cli.demo.broker -> testing.broker (lazy)",
     "cli.demo.broker -> testing.broker.jars (lazy)",
     "cli.doctor -> spark.session (lazy)",
+    "cli.doctor_kafka -> log.kafka.bulk (lazy)",
     "cli.doctor_kafka -> log.kafka.log (lazy)",
     "cli.doctor_kafka -> log.kafka.log (typing)",
     "cli.doctor_sinks -> sinks.database (lazy)",

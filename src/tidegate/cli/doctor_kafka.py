@@ -56,6 +56,13 @@ def _copies(config: Config) -> str:
     return f"a new topic gets {copies}, and a write needs {needed} of them in sync{alone}"
 
 
+def _reads(_: Config) -> str:
+    from tidegate.log.kafka.bulk import MODULE, bulk
+
+    module, reason = bulk()
+    return f"in the compiled loop of {MODULE}" if module is not None else f"in Python, slower: {reason}"
+
+
 def _clock(_: Config) -> str:
     raise NotChecked("Kafka's client cannot read a broker's clock; keep all hosts on NTP")
 
@@ -74,5 +81,6 @@ KAFKA_CHECKS: dict[str, Callable[[Config], str]] = {
     "transactions": _transactions,
     "topics": _topics,
     "copies": _copies,
+    "reading": _reads,
     "clocks": _clock,
 }

@@ -21,6 +21,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidegate.errors import ConfigError
+from tidegate.log.kafka.bulk import BulkPages, bulk, with_plugin
+from tidegate.log.kafka.pages import ClientPages, Pages
 from tidegate.log.location import KAFKA_PARTS
 from tidegate.log.topic import TIMES
 
@@ -85,7 +87,9 @@ _log.addFilter(lambda record: "CONFWARN" not in record.getMessage())  # [kafka] 
 class Clients:
     """Creates the clients of one cluster."""
 
-    def __init__(self, servers: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, servers: str, settings: Mapping[str, Any], *, compiled: bool = True) -> None:
+        """`compiled`: whether the module `tidegate_bulk` is used where it is installed."""
+        self._bulk = bulk().module if compiled else None
         self._parts = {name: _flat(name, settings.get(name, {})) for name in KAFKA_PARTS}
         general = _flat("", {name: value for name, value in settings.items() if name not in KAFKA_PARTS})
         configured = general.pop("bootstrap.servers", "")
@@ -128,9 +132,17 @@ class Clients:
                 self._admin = None
 
     def consumer(self, group: str = READER_GROUP, **callbacks: Callable[..., None]) -> Consumer:
-        settings = self._general | _CONSUMER | self._parts["consumer"] | callbacks
-        made: Consumer = _create(Consumer, settings | {"group.id": group, "error_cb": self._failed})
-        return made
+        return self._consumer(self._general | _CONSUMER | self._parts["consumer"] | callbacks, group)
+
+    def reading(self) -> tuple[Consumer, Pages]:
+        """Create a consumer for a reader, and what fetches its records."""
+        if self._bulk is None:
+            consumer = self.consumer()
+            return consumer, ClientPages(consumer)
+        settings = with_plugin(self._general | _CONSUMER | self._parts["consumer"], self._bulk)
+        consumer = self._consumer(settings, READER_GROUP)
+        number = self._bulk.created()
+        return consumer, ClientPages(consumer) if number is None else BulkPages(self._bulk, number, consumer)
 
     def producer(self, defaults: Mapping[str, Any]) -> Producer:
         """Create a producer; `defaults` are for this one alone, and the user's settings override them."""
@@ -143,6 +155,10 @@ class Clients:
     def producer_setting(self, name: str, default: int) -> int:
         """Return a numeric producer setting."""
         return int(self._parts["producer"].get(name, self._general.get(name, default)))
+
+    def _consumer(self, settings: dict[str, Any], group: str) -> Consumer:
+        made: Consumer = _create(Consumer, settings | {"group.id": group, "error_cb": self._failed})
+        return made
 
     def _failed(self, error: KafkaError) -> None:
         """Note an error that librdkafka met in the background; librdkafka continues by itself. "All brokers

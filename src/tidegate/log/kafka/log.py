@@ -33,12 +33,18 @@ class KafkaLog:
     """Topics of a cluster, with readers and writers."""
 
     def __init__(
-        self, servers: str, settings: Mapping[str, Any] | None = None, *, clock: Clock | None = None
+        self,
+        servers: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        clock: Clock | None = None,
+        compiled: bool = True,
     ) -> None:
-        """Raises ConfigError for settings that librdkafka refuses, and LogError `log-unreachable`."""
+        """Raises ConfigError for settings that librdkafka refuses, and LogError `log-unreachable`.
+        `compiled`: whether the module `tidegate_bulk` is used where it is installed."""
         self._clock = clock or SystemClock()
         self._location = LogLocation(f"kafka://{servers}", kafka=dict(settings or {}))
-        self._clients = Clients(servers, settings or {})
+        self._clients = Clients(servers, settings or {}, compiled=compiled)
         try:
             self._id = self._reach()
         except BaseException:
@@ -83,7 +89,8 @@ class KafkaLog:
         return self._topics.offset_at(partition, timestamp)
 
     def reader(self, positions: Mapping[TopicPartition, Offset]) -> KafkaReader:
-        return KafkaReader(self._clients.consumer(), positions, self._bounds, self._topics.identify)
+        consumer, pages = self._clients.reading()
+        return KafkaReader(consumer, positions, self._bounds, self._topics.identify, pages)
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> KafkaWriter:
         return KafkaWriter(self._clients, self._topics, self._clock, writer_id, open_seconds or 0.0)

@@ -6,19 +6,16 @@ which is after the markers of finished transactions."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from tidegate.errors import LogError
 from tidegate.log.kafka.error_mapping import translate_error, translated_errors
-from tidegate.log.kafka.zero_time import WRITTEN_AS, restore_zeros
+from tidegate.log.kafka.pages import ClientPages, Failure, Pages, Part
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import NO_RECORDS, READ_SCHEMA, Headers, columns_to_batch
 from tidegate.types import Offset, TopicPartition
 
 PAGE_RECORDS = 10_000
@@ -39,11 +36,13 @@ class KafkaReader:
         positions: Mapping[TopicPartition, Offset],
         bounds: Bounds,
         identify: Identify,
+        pages: Pages | None = None,
     ) -> None:
         """`bounds` returns the first and next offset of a partition, for the error about an offset out of
         range. `identify` requests the topics' uids: librdkafka would read on in a recreated topic as if it
-        were the same."""
+        were the same. `pages` brings the consumer's records, in Python unless given."""
         self._consumer = consumer
+        self._pages = pages or ClientPages(consumer)
         self._bounds = bounds
         self._positions: dict[TopicPartition, int] = dict(positions)
         self._ended: set[TopicPartition] = set()
@@ -56,12 +55,10 @@ class KafkaReader:
     def poll(self, timeout: float) -> list[Fetched]:
         self._identity.check()
         with translated_errors("records cannot be read"):
-            messages: list[Any] = self._consumer.consume(PAGE_RECORDS, 0.0)
-            if not messages and timeout > 0:
-                first = self._consumer.poll(timeout)
-                if first is not None:
-                    messages = [first, *self._consumer.consume(PAGE_RECORDS - 1, 0.0)]
-        return self._take(messages)
+            page = self._pages.poll(PAGE_RECORDS, timeout)
+        if page.failure is not None:
+            self._fail(page.failure)
+        return self._take(page.parts)
 
     def position(self, partition: TopicPartition) -> Offset:
         return Offset(self._positions[partition])
@@ -87,6 +84,7 @@ class KafkaReader:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
+            self._pages.close()
             self._consumer.close()
 
     def _unassign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -103,35 +101,20 @@ class KafkaReader:
     def _assignments(self, partitions: Iterable[TopicPartition]) -> list[KafkaPartition]:
         return [KafkaPartition(one.topic, one.partition, self._positions[one]) for one in partitions]
 
-    def _take(self, messages: list[Any]) -> list[Fetched]:
-        """Group messages by partition in their order; the last event of each decides whether it is at its
-        end."""
-        moved: dict[TopicPartition, int] = {}
-        records: dict[TopicPartition, list[Any]] = {}
-        for run in _runs(messages):
-            partition = TopicPartition(run[0].topic(), run[0].partition())
-            error = run[0].error()
-            if error is None:
-                self._ended.discard(partition)
-                records.setdefault(partition, []).extend(run)
-                moved[partition] = run[-1].offset() + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._ended.add(partition)
-                moved[partition] = run[0].offset()
-            else:
-                self._fail(run[0], error)
+    def _take(self, parts: Iterable[Part]) -> list[Fetched]:
+        """Move the positions; the last event of each partition decides whether it is at its end."""
         fetched = []
-        for partition, offset in moved.items():
-            batch = _batch(records[partition]) if partition in records else NO_RECORDS
+        for partition, ended, offset, batch in parts:
+            (self._ended.add if ended else self._ended.discard)(partition)
             if batch.num_rows or offset > self._positions[partition]:
                 self._positions[partition] = offset
                 fetched.append(Fetched(partition, batch, Offset(offset)))
         return fetched
 
-    def _fail(self, message: Any, error: KafkaError) -> None:
-        if message.topic() is None:
+    def _fail(self, failure: Failure) -> None:
+        partition, error = failure
+        if partition is None:
             raise translate_error(error, "records cannot be read")
-        partition = TopicPartition(message.topic(), message.partition())
         if error.code() not in _OUT_OF_RANGE:
             raise translate_error(error, f"{partition} cannot be read")
         start, end = self._bounds(partition)
@@ -178,28 +161,3 @@ class _Identity:
                 )
         self._pending = {}
         self._due = time.monotonic() + CHECK_SECONDS
-
-
-def _runs(messages: list[Any]) -> Iterator[list[Any]]:
-    """Split messages into runs of one partition; an event that is not a record is a run of its own.
-    librdkafka delivers a partition's records in long runs, so list comprehensions do most of the work."""
-    if not messages:
-        return
-    keys = [(message.topic(), message.partition(), message.error() is None) for message in messages]
-    begin = 0
-    for end in range(1, len(messages) + 1):
-        if end == len(messages) or keys[end] != keys[begin] or not keys[begin][2]:
-            yield messages[begin:end]
-            begin = end
-
-
-def _batch(messages: list[Any]) -> pa.RecordBatch:
-    timestamps = [message.timestamp()[1] for message in messages]
-    found = [message.headers() for message in messages]
-    headers: list[Headers] | None = [each or () for each in found] if any(found) else None
-    if headers is not None and WRITTEN_AS in timestamps:
-        restore_zeros(timestamps, headers)
-    keys = [message.key() for message in messages]
-    batch = columns_to_batch(timestamps, keys, [message.value() for message in messages], headers)
-    offsets = pa.array([message.offset() for message in messages], pa.int64())
-    return pa.RecordBatch.from_arrays([offsets, *batch.columns], schema=READ_SCHEMA)

@@ -1,0 +1,26 @@
+"""What `tidegate doctor` reports on how Kafka's records are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.cli.doctor_kafka import KAFKA_CHECKS
+from tidegate.config.config import load_config
+from tidegate.log.kafka.bulk import Bulk
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (Bulk(object(), ""), "in the compiled loop of tidegate_bulk"),
+        (Bulk(None, "tidegate_bulk is not installed"), "in Python, slower: tidegate_bulk is not installed"),
+        (Bulk(None, "librdkafka has version 3, not 2"), "in Python, slower: librdkafka has version 3, not 2"),
+    ],
+)
+def test_doctor_reports_which_loop_reads_and_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: Bulk, line: str
+) -> None:
+    monkeypatch.setattr("tidegate.log.kafka.bulk.bulk", lambda: found)
+    assert KAFKA_CHECKS["reading"](load_config(environ={}, folder=tmp_path)) == line
