@@ -144,9 +144,11 @@ def put(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def forking() -> ForkServerContext:
-    """Children are forked from one process that has imported everything, so that each costs little."""
+    """Children are forked from one process that has imported everything, so that each costs little: pandas
+    too, which pyarrow imports for the first batch."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["tests.log.test_crash_points", "tests.log.test_disk_faults"])
+    modules = ["test_crash_points", "test_disk_faults", "writer_process", "reader_process"]
+    context.set_forkserver_preload(["pandas", *(f"tests.log.{module}" for module in modules)])
     return context
 
 

@@ -1,4 +1,4 @@
-"""A reader that may be killed at any time: python -m tests.log.reader_process LOG OUTPUT JOURNAL.
+"""A reader that may be killed at any time, in a process of its own.
 
 It follows all partitions and writes a line for each record: topic, partition, offset, checksum of its
 bytes, transaction. A line `=` means: up to here, what was read was all that there was at one moment. The
@@ -8,9 +8,9 @@ reads to the end of that moment and leaves with 0.
 
 from __future__ import annotations
 
-import sys
 import zlib
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.log.workload import EVERYWHERE, appender, obey_parent
@@ -21,9 +21,9 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.types import Offset, TopicPartition
 
 
-def main(path: Path, output: Path, journal: Path) -> int:
-    """Follow the log until it is stopped."""
-    stop = obey_parent()
+def follow(orders: Connection, path: Path, output: Path, journal: Path) -> int:
+    """Follow the log until it is stopped. Returns what the process leaves with."""
+    stop = obey_parent(orders)
     positions = _positions(output)
     write = appender(output)
     with closing(SqliteLog(path)) as log, closing(log.reader(positions)) as reader:
@@ -72,7 +72,3 @@ def transaction_of(row: ReadRow) -> str:
     found = row.headers[0][1] if row.headers else row.key
     assert found is not None
     return found.decode()
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])))

@@ -10,20 +10,22 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.log.anatomy import check_batches, check_tiles, stored
-from tests.log.reader_process import checksum, transaction_of
+from tests.log.history import forking
+from tests.log.reader_process import checksum, follow, transaction_of
 from tests.log.workload import EVERYWHERE, FENCED, TOPICS, WRITERS, plan_of, row_of, sort_key
+from tests.log.writer_process import write
 from tests.repetitions import repeated
 from tests.waiting import HANG_SECONDS, wait_for
 
@@ -32,7 +34,6 @@ from tidegate.log.records import ReadRow, rows_of
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.types import Offset, TopicPartition
 
-ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("TIDEGATE_LOG_MINUTE") or repeated(4, soak=60))
 LEAST = {"kills": 10, "restarts": 1, "zombies": 2, "late commits": 1}
 """Takes as long as it takes: the processes of a busy machine get less done in the same time."""
@@ -42,45 +43,54 @@ SECONDS_PER_ZOMBIE = 3
 Contents = dict[TopicPartition, list[ReadRow]]
 
 
+def run_child(errors: Path, life: Callable[..., int], *given: Any) -> None:
+    """In the process: what goes wrong there is read from the file."""
+    with errors.open("wb") as file:
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    sys.exit(life(*given))
+
+
 class Child:
-    """A process that we started. It dies with us: its standard input ends."""
+    """A process that we started. It dies with us: its pipe ends."""
 
     def __init__(self, folder: Path, name: str, run: int) -> None:
         self.name, self.run = name, run
         self.journal = folder / f"{name}.{run}.journal"
         self._errors = folder / f"{name}.{run}.errors"
-        log = str(folder / "log.db")
-        if name in WRITERS:
-            command = ["tests.log.writer_process", log, name, str(run), str(self.journal)]
-        else:
-            command = ["tests.log.reader_process", log, str(folder / f"{name}.lines"), str(self.journal)]
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=ROOT, stdin=subprocess.PIPE, stderr=errors
-            )
+        given: tuple[Any, ...] = (folder / "log.db", name, run, self.journal)
+        life: Callable[..., int] = write
+        if name in READERS:
+            life, given = follow, (folder / "log.db", folder / f"{name}.lines", self.journal)
+        context = forking()
+        theirs, self._orders = context.Pipe(duplex=False)
+        self.process = context.Process(target=run_child, args=(self._errors, life, theirs, *given))
+        self.process.start()
+        theirs.close()
+
+    @property
+    def runs(self) -> bool:
+        return self.process.exitcode is None
 
     def signal(self, number: int) -> None:
-        """Only to a process that was not reaped yet: its id cannot belong to another."""
-        if self.process.poll() is None:
+        """Only to a process that still runs: its id cannot belong to another."""
+        if self.runs:
+            assert self.process.pid is not None
             os.kill(self.process.pid, number)
 
     def stop(self) -> None:
         """Ask it to come to an end."""
-        assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self.process.stdin.write(b"stop\n")
-            self.process.stdin.flush()
+            self._orders.send("stop")
 
     def end(self, *expected: int) -> None:
         """Wait for it, and see that it ended as expected."""
-        code = self.process.wait(HANG_SECONDS)
+        self.process.join(HANG_SECONDS)
+        code = self.process.exitcode
         self.hang_up()
         assert code in expected, f"{self.name}.{self.run} left with {code}:\n{self._errors.read_text()}"
 
     def hang_up(self) -> None:
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
+        self._orders.close()
 
     def words(self) -> list[list[str]]:
         """The lines of its journal."""
@@ -94,7 +104,7 @@ class Child:
     def await_word(self, word: str, seconds: float) -> None:
         """Until the journal has the word, the process is gone, or time is up."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.process.poll() is None and not self.lines(word):
+        while time.monotonic() < deadline and self.runs and not self.lines(word):
             time.sleep(0.01)
 
 
@@ -136,7 +146,7 @@ class Crowd:
             self.kill(*self.live)
         else:
             self.kill(name)
-        self.bury([one for one in self.leaving if one[0].process.poll() is not None])
+        self.bury([one for one in self.leaving if not one[0].runs])
 
     def kill(self, *names: str) -> None:
         """SIGKILL, then start again: a writer with the same id, a reader from its last line."""
@@ -197,7 +207,7 @@ class Crowd:
         """Nobody is left, whatever happened."""
         for child in [*self.live.values(), *(child for child, _ in self.leaving)]:
             child.signal(signal.SIGKILL)
-            child.process.wait()
+            child.process.join()
             child.hang_up()
 
     def journaled(self, word: str) -> Iterator[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tidegate.log.records import Row
@@ -93,14 +94,15 @@ def _write_all(handle: int, data: bytes) -> None:
         data = data[os.write(handle, data) :]
 
 
-def obey_parent() -> threading.Event:
-    """Set when the parent stops it; this process dies at once when the parent does."""
+def obey_parent(orders: Connection) -> threading.Event:
+    """Set when the parent sends anything; this process dies at once when the parent does."""
     stop = threading.Event()
 
     def listen() -> None:
-        if sys.stdin.readline():
+        with suppress(EOFError):
+            orders.recv()
             stop.set()
-            sys.stdin.read()
+            orders.recv()
         os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()

@@ -1,4 +1,4 @@
-"""A writer that may be killed at any time: python -m tests.log.writer_process LOG ID RUN JOURNAL.
+"""A writer that may be killed at any time, in a process of its own.
 
 The journal says what this process knows: `open`, then `ack <number>` behind each commit that returned and
 `fenced <number>` for the transaction that failed so. After SIGUSR1 it suspends itself right before its next
@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.log.workload import (
@@ -35,11 +35,11 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.sqlite.writer import SqliteWriter
 
 
-def main(path: Path, writer_id: str, run: int, journal_path: Path) -> int:
-    """Transactions until it is stopped, or fenced."""
+def write(orders: Connection, path: Path, writer_id: str, run: int, journal_path: Path) -> int:
+    """Commit transactions until it is stopped, or fenced. Returns what the process leaves with."""
     upkeep.ROUND_SECONDS = 1.0  # so that several rounds fall into a test
     journal = appender(journal_path)
-    stop, sleep = obey_parent(), threading.Event()
+    stop, sleep = obey_parent(orders), threading.Event()
     signal.signal(signal.SIGUSR1, lambda *_: sleep.set())
     with closing(SqliteLog(path, spill_bytes=SPILL_BYTES)) as log, closing(log.writer(writer_id)) as writer:
         journal("open\n")
@@ -93,7 +93,3 @@ def _insist(writer: SqliteWriter, writer_id: str, run: int, fenced: int) -> None
                 raise
         else:
             raise AssertionError("a fenced writer committed")
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])))

@@ -22,7 +22,9 @@ from tests.waiting import HANG_SECONDS
 _PR_SET_PDEATHSIG = 1
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.state.lives", "tests.state.sigkill_life", "tests.kafka.bench"])
+_processes.set_forkserver_preload(
+    ["pandas", "tests.state.lives", "tests.state.sigkill_life", "tests.kafka.bench"]  # pyarrow uses pandas
+)
 
 
 class Child:
