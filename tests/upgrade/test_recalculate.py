@@ -19,6 +19,7 @@ from tidegate.log.faultpoints import installed
 from tidegate.log.positions import read_positions
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.replay import Cut
+from tidegate.runtime.slot.slot import Slot
 from tidegate.state.manager import Limits
 from tidegate.testing import Driver
 from tidegate.upgrade.compared_rows import Compared
@@ -109,6 +110,23 @@ def test_killed_at_any_point_it_goes_on_and_comes_to_the_same_rows(tmp_path: Pat
             break
         assert killed > 5
         assert w.rows(run) == expected
+
+
+class Keeping(Noting):
+    """Keeps the slots that it ran."""
+
+    def _opened(self, run: Run, pinned: Pins) -> list[Slot]:
+        self.slots = super()._opened(run, pinned)
+        return self.slots
+
+
+def test_turns_that_took_little_do_not_make_later_ones_longer(tmp_path: Path) -> None:
+    """However quick they were: they do not show how long the user's functions take for a whole share."""
+    with world(versions.aggregated, tmp_path) as w:
+        run, runner = w.prepared(), Keeping(tmp_path)
+        Recalculation(run, runner).run(w.cut(run))
+        assert [slot._shares for slot in runner.slots] == [1]
+        assert runner.slots[0].processed > 0
 
 
 def test_a_later_round_reads_the_rest_only(tmp_path: Path) -> None:

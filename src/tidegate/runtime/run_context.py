@@ -14,6 +14,7 @@ from tidegate.runtime.replay import Replay
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import INTERNAL, Node, NodeKind
+from tidegate.topology.unchanged_values import holds_unchanged_values
 from tidegate.types import TopicPartition
 
 
@@ -53,6 +54,11 @@ class RunContext:
         if node.topic is None:
             raise StateError("no-topic", f"{node.label} has no topic", "this is a bug: report it")
         return node.topic.name
+
+    def hands_on_values(self, node: Node) -> bool:
+        """Return whether the values of an internal topic are those of a source, to the byte: only in a
+        replay, whose internal topics nobody else writes or reads."""
+        return self.mode == "replay" and holds_unchanged_values(self.topology, node)
 
     def inputs(
         self, subtopology: Subtopology, partition: int, kinds: Collection[NodeKind] | None = None

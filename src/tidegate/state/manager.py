@@ -76,6 +76,11 @@ class Limits:
     """About how many bytes of a changelog, folded to the newest value per key, a restore applies at once."""
     sync: bool = True
 
+    @classmethod
+    def of_replay(cls) -> Limits:
+        """Return the limits of a replay: its rows on disk save a restore only if it is killed in a step."""
+        return cls(commit_seconds=30.0)
+
     def shared(self) -> Limits:
         """Return the limits for the tasks of one slot: they share the memory."""
         return replace(self, budget=MemtableBudget(self.memtable_bytes))
@@ -354,12 +359,14 @@ class StateManager:
 
     # --- the end --------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Commit to disk what the log has, and release everything. Uncommitted changes are dropped."""
+    def close(self, *, used_again: bool = True) -> None:
+        """Commit to disk what the log has, and release everything. Uncommitted changes are dropped. Rows that
+        nobody will use again here are not written if the log has all of them: it restores them if need be."""
         if self.status is StateStatus.CLOSED:
             return
+        in_log = self._built.keys() <= self._partitions.keys() and not self._users_stores()
         try:
-            if self.status is not StateStatus.REGISTERED:
+            if self.status is not StateStatus.REGISTERED and (used_again or not in_log):
                 self.persist_now()
         finally:
             self.drop()

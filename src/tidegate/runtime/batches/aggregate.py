@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StateError
 from tidegate.runtime.batches.batch_steps import BatchHost, BatchNode, Step
-from tidegate.runtime.batches.columns import Changes, Columns, Groups, Values, grouped
+from tidegate.runtime.batches.columns import Changes, Columns, Groups, Undecoded, Values, grouped
 from tidegate.runtime.batches.number_rows import read_numbers, written_numbers
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows
@@ -54,6 +54,8 @@ def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
 
 def _with_values(columns: Columns, ignored: NullValues) -> Columns:
     """Drop and count the records without a value."""
+    if isinstance(columns.values, Undecoded):
+        return columns
     values = columns.listed()
     if not any(map(is_, values, repeat(None))):
         return columns

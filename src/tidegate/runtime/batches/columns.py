@@ -16,6 +16,30 @@ Values: TypeAlias = "Sequence[Any] | pa.Array[Any]"
 """Python values, or 64-bit numbers as an Arrow array."""
 
 
+class Undecoded(Sequence[Any]):
+    """Immutable values of which each can be decoded, and none is null. They are decoded when a step uses one:
+    a count does not."""
+
+    def __init__(self, read: pa.Array[Any], serde: Serde[Any]) -> None:
+        self._read = read
+        self._serde = serde
+        self._values: list[Any] | None = None
+
+    def decoded(self) -> list[Any]:
+        if self._values is None:
+            self._values = self._serde.decode_many(self._read.to_pylist())
+        return self._values
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.decoded()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.decoded())
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The distinct keys, and for each record the index of its key."""
@@ -113,5 +137,7 @@ def _repeated(ends: pa.Array[Any], values: pa.Array[Any]) -> Any:
 
 
 def _listed(values: Values) -> Sequence[Any]:
+    if isinstance(values, Undecoded):
+        return values.decoded()
     listed: Sequence[Any] = values.to_pylist() if isinstance(values, pa.Array) else values
     return listed

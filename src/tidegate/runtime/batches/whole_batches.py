@@ -8,13 +8,22 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.records import APPEND_SCHEMA, Headers, header_column, no_headers, own_headers, raw_records
+from tidegate.log.records import (
+    APPEND_SCHEMA,
+    READ_SCHEMA,
+    Headers,
+    header_column,
+    no_headers,
+    own_headers,
+    raw_records,
+)
 from tidegate.runtime.batches.batch_steps import BatchNode
 from tidegate.runtime.batches.columns import Columns
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.output.origin import (
     ORIGIN,
+    OriginColumns,
     header_of_each,
     no_own_headers,
     origin_column,
@@ -31,6 +40,8 @@ from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
+SORTED_TIMES = len(READ_SCHEMA)
+"""The column of a sorted batch with the stream times of the records' origins."""
 Stores = Callable[[StoreBuilder[Any]], Any]
 """Returns the open store of a builder."""
 
@@ -38,10 +49,12 @@ Stores = Callable[[StoreBuilder[Any]], Any]
 class BatchSource(Protocol):
     """The part of a source that the whole-batch path uses."""
 
+    node: Node
+
     @property
     def internal(self) -> bool: ...
 
-    def columns(self, batch: pa.RecordBatch) -> Columns: ...
+    def columns(self, batch: pa.RecordBatch, *, lazy: bool = False) -> Columns: ...
 
 
 class WholeBatches:
@@ -51,6 +64,7 @@ class WholeBatches:
         self, source: BatchSource, chain: Sequence[BatchNode], sender: Sender, stores: Stores
     ) -> None:
         self._source = source
+        self._lazy = sender.reads_handed_on(source.node)
         self._output = BatchOutput(sender, stores)
         self._steps = [node.step(self._output) for node in chain]
 
@@ -58,7 +72,7 @@ class WholeBatches:
         """Pass all records through all steps. Returns the new stream time of the source partition (`before`
         is the old one) and the timestamp of the last record. Raises whatever a step raises; the caller rolls
         back."""
-        columns = self._source.columns(batch)
+        columns = self._source.columns(batch, lazy=self._lazy)
         internal = self._source.internal
         batch_origins = BatchOrigins(partition, batch, columns.timestamps, before, internal=internal)
         self._output.begin(batch_origins, now)
@@ -101,7 +115,9 @@ class BatchOutput:
         value_serde = node.value if node.topic is None else node.topic.value_serde
         keys = columns.keys.encoded(key_serde, encode_key)
         values: Any = columns.values
-        if isinstance(values, pa.Array) and value_serde is PLAIN[int]:
+        if found.hands_on:
+            value_column = batch.values(columns)
+        elif isinstance(values, pa.Array) and value_serde is PLAIN[int]:
             value_column = encode_ints(values)
         else:
             value_column = encode_all(values, encode_value)
@@ -141,10 +157,19 @@ class BatchOrigins:
         """The headers of each record that tidegate did not add; None if no record has any."""
         if headers.null_count < len(headers) and not no_own_headers(headers):
             self.own = [own_headers(raw) for raw in raw_records(partition, batch)]
-        self._found = origin_columns(partition, batch) if internal else None
-        self._partition, self._offsets = partition, batch.column(0)
-        times = timestamps if self._found is None else self._found.times
+        self._partition, self._batch, self._internal = partition, batch, internal
+        self._parsed: OriginColumns | None = None
+        times = timestamps
+        if internal and batch.num_columns > len(READ_SCHEMA):
+            times = batch.column(SORTED_TIMES)
+        elif internal:
+            self._parsed = origin_columns(partition, batch)
+            times = self._parsed.times
         self.stream_times: Any = pc.cumulative_max(times, start=pa.scalar(before, pa.int64()))
+
+    def values(self, columns: Columns) -> pa.Array[Any]:
+        """Return the values of the records as they were read."""
+        return _at(self._batch.column(3), columns.rows)
 
     def headers(self, columns: Columns, route: Route, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
         """Return the header column of outputs: the records' own headers, and those that the route adds."""
@@ -164,10 +189,20 @@ class BatchOrigins:
 
     def _origins(self, columns: Columns, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
         times: Any = pc.max_element_wise(self.stream_times, 0)
-        if self._found is None:
-            positions = position_column(self._partition, self._offsets)
-        else:
-            positions = self._found.positions
-        if columns.rows is not None:
-            positions, times = positions.take(columns.rows), times.take(columns.rows)
-        return origin_column(positions, task, sequences, times)
+        return origin_column(self._positions(columns.rows), task, sequences, _at(times, columns.rows))
+
+    def _positions(self, rows: pa.Array[Any] | None) -> pa.Array[Any]:
+        """Return the positions of these rows. Of a sorted batch only their origins are parsed."""
+        if not self._internal:
+            return position_column(self._partition, _at(self._batch.column(0), rows))
+        if self._parsed is not None:
+            return _at(self._parsed.positions, rows)
+        taken = [_at(self._batch.column(number), rows) for number in (0, 1, 4)]
+        empty: pa.Array[Any] = pa.nulls(len(taken[0]), pa.binary())
+        offsets, timestamps, headers = taken
+        slim = pa.RecordBatch.from_arrays([offsets, timestamps, empty, empty, headers], schema=READ_SCHEMA)
+        return origin_columns(self._partition, slim).positions
+
+
+def _at(column: pa.Array[Any], rows: pa.Array[Any] | None) -> pa.Array[Any]:
+    return column if rows is None else column.take(rows)

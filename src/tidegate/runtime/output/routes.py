@@ -22,6 +22,8 @@ class Route(NamedTuple):
     """The header with the owner, one object for all records; empty where no upgrade compares rows."""
     origin: bool
     """Whether the origin follows: internal topics and staging are read in its order."""
+    hands_on: bool = False
+    """Whether values are written as they were read."""
 
 
 class Routes:
@@ -66,7 +68,7 @@ class Routes:
             return Route(target, (), origin=True)
         target = self._outputs.target(self._context.topics[topic])
         if node.kind in INTERNAL:
-            return Route(target, (), origin=True)
+            return Route(target, (), origin=True, hands_on=self._context.hands_on_values(node))
         owner = (OWNER, f"{self._context.topology.app}/{node.name or topic}".encode())
         return Route(target, (owner,) if rows else (), origin=self._context.origin_headers)
 

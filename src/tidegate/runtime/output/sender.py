@@ -111,7 +111,7 @@ class Sender:
         found = self._known_routes.get(node.id) or self._routes.of(node)
         if found is None:
             return
-        target, owner, origin = found
+        target, owner, origin, _ = found
         if self._refusal is not None:
             self.fail_if_refused(target.name)
         headers: Headers = (*record.headers, *owner) if record.headers else owner
@@ -156,6 +156,10 @@ class Sender:
 
     def route_of(self, node: Node) -> Route | None:
         return self._routes.of(node)
+
+    def reads_handed_on(self, node: Node) -> bool:
+        """Return whether the values in the topic of this node were decoded once before."""
+        return self._context.hands_on_values(node)
 
     def reserve_sequence(self, count: int) -> int:
         """Reserve sequence numbers and return the first."""

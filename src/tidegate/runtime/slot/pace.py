@@ -26,15 +26,16 @@ class Pace(NamedTuple):
 
 
 LIVE = Pace(1, 50_000, 1 << 62, 32 << 20, reads_ahead=False)
-REPLAY = Pace(8, 400_000, 64 << 20, 64 << 20, reads_ahead=True)
+REPLAY = Pace(16, 400_000, 64 << 20, 64 << 20, reads_ahead=True)
 REPLAY_OPEN_SECONDS = 50.0
 """How much longer than usual a log keeps a transaction of a replay open: it takes several seconds to append
 64 MiB to a broker on a busy machine."""
 
 
 def next_shares(shares: int, seconds: float, pace: Pace) -> int:
-    """Return how many shares a task processes in the next step, if the longest turn of a task took so long in
-    this one: slow functions of the user must not keep a slot from reporting."""
+    """Return how many shares a task processes in the next step, if the longest full turn of a task took so
+    long in this one: as many as take QUICK_SECONDS. Slow functions of the user must not keep a slot from
+    reporting."""
     if seconds < QUICK_SECONDS:
-        return min(pace.most_shares, 2 * shares)
+        return min(pace.most_shares, max(2, int(QUICK_SECONDS / max(seconds, 0.001))) * shares)
     return max(1, shares // 2) if seconds > SLOW_SECONDS else shares

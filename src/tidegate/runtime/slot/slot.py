@@ -17,7 +17,7 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.runtime.slot.commit import commit
 from tidegate.runtime.slot.draining import Draining
-from tidegate.runtime.slot.pace import LIVE, REPLAY, next_shares
+from tidegate.runtime.slot.pace import LIVE, REPLAY, SLOW_SECONDS, next_shares
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.task.task import StreamTask
 from tidegate.state.protocol import RestoreListener
@@ -236,17 +236,19 @@ class Slot:
 
     def _process(self, until: float | None) -> int:
         """Process a share of records for each task, the one that waited longest first."""
-        done, longest = 0, 0.0
+        done, longest, full = 0, 0.0, False
         share = self.records_per_step * self._shares
         for task in list(self._running.values()):
             began = time.monotonic()
-            done += task.run(share) if self._limit is None else task.run_limited(self._limit)
+            taken = task.run(share) if self._limit is None else task.run_limited(self._limit)
+            done += taken
             self._running[task.id] = self._running.pop(task.id)
             now = time.monotonic()
-            longest = max(longest, now - began)
+            longest, full = max(longest, now - began), full or taken >= share
             if (until is not None and now >= until) or (done and self._limit is not None):
                 break
-        self._shares = next_shares(self._shares, longest, self.pace)
+        if full or longest > SLOW_SECONDS:  # a turn that took little does not show how long a share takes
+            self._shares = next_shares(self._shares, longest, self.pace)
         return done
 
     @property

@@ -25,7 +25,9 @@ from tidegate.types import TopicPartition
 PIECE_BYTES = 64 << 20
 ROWS_AT_ONCE = 8192
 ORDER = ("time", "task", "sequence")
-COLUMNS = len(READ_SCHEMA)
+SORTED_SCHEMA = READ_SCHEMA.append(pa.field(ORDER[0], pa.int64()))
+"""What is yielded: the stream times at the origins are known by then, and are not parsed again."""
+COLUMNS = len(SORTED_SCHEMA)
 KEYS: Any = [(name, "ascending") for name in ORDER]
 
 
@@ -67,7 +69,7 @@ class SortedPartition:
             if rows.num_rows:
                 offsets = pa.arange(next_offset, next_offset + rows.num_rows)
                 next_offset += rows.num_rows
-                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=READ_SCHEMA)
+                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=SORTED_SCHEMA)
 
     def _sorted(self) -> pa.RecordBatch | None:
         return _in_order(self._waiting) if self._waiting else None

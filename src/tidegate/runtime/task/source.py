@@ -10,7 +10,7 @@ import pyarrow as pa
 from tidegate.errors import SerdeError
 from tidegate.log.records import RawRecord, own_headers
 from tidegate.record import Record
-from tidegate.runtime.batches.columns import Columns, Keys
+from tidegate.runtime.batches.columns import Columns, Keys, Undecoded
 from tidegate.runtime.operators.codecs import decoders, serdes_of
 from tidegate.runtime.operators.context import Handler
 from tidegate.serde import Serde
@@ -29,7 +29,7 @@ class TaskSource:
         self.raw: bool = raw
         """Whether only a gate takes the records, as raw bytes."""
         self.inner_policies = inner_policies
-        self._node = node
+        self.node = node
         self._decode_key, self._decode_value = decoders(node)
         self._key_of: Callable[[bytes], Any] = self._decode_key
         self._value_of: Callable[[bytes], Any] = self._decode_value
@@ -56,14 +56,18 @@ class TaskSource:
         own = own_headers(raw) if headers else ()
         return Record(key_value, value, timestamp, own, topic, partition, offset)
 
-    def columns(self, batch: pa.RecordBatch) -> Columns:
+    def columns(self, batch: pa.RecordBatch, *, lazy: bool = False) -> Columns:
         """Decode many records into columns; each distinct key is decoded once. Values are decoded even if no
-        step uses them: an undecodable one meets its policy on either path."""
+        step uses them: an undecodable one meets its policy on either path. With `lazy` it is known that each
+        can be decoded."""
         numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
         raw = numbered.dictionary.to_pylist()
-        serde = serdes_of(self._node)[0]
+        serde = serdes_of(self.node)[0]
         keys = Keys(_decoded(raw, serde, self._decode_key), numbered.indices, raw, serde)
-        values = _decoded(batch.column(3).to_pylist(), self._value_serde, self._decode_value)
+        read, value_serde = batch.column(3), self._value_serde
+        if lazy and value_serde is not None and self._event_time is None and not read.null_count:
+            return Columns(keys, Undecoded(read, value_serde), batch.column(1))
+        values = _decoded(read.to_pylist(), value_serde, self._decode_value)
         return Columns(keys, values, self._times(batch.column(1), values))
 
     def _times(self, recorded: pa.Array[Any], values: list[Any]) -> pa.Array[Any]:

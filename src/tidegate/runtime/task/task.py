@@ -152,10 +152,10 @@ class StreamTask:
             raise in_user_code(error, f"{self.id}, init: ", self.id.generation) from error
 
     def close(self) -> None:
-        """Close the steps and the stores. The caller has committed."""
+        """Close the steps and the stores. The caller has committed. Of a replay only changelogs are read."""
         if self._chain is not None:
             self._chain.close()
-        self.state.close()
+        self.state.close(used_again=not (self.strict and self.finished()))
 
     def drop(self) -> None:
         """Discard everything that is not committed."""
