@@ -10,19 +10,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.repetitions import SOAK
-from tests.spark.conftest import PATIENT
 from tests.spark.scenarios import SCENARIOS
 from tests.spark.two_versions import SQLITE, written_versions
 from tests.spark.upgrade_story import PARTITIONS, Story
-from tests.upgrade.upgraded import check_upgraded
 from tests.waiting import HANG_SECONDS
 
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.load import load_app
-from tidegate.log.faultpoints import installed
 from tidegate.runtime.topics.manifests import find_manifest
-from tidegate.spark.recalculating import upgrade_on_spark
 from tidegate.spark.running import Running
 
 Start = Callable[..., Running]
@@ -114,19 +110,7 @@ def test_a_slot_that_is_killed_at_any_step_of_a_commit_goes_on(
                 (requested / one).touch()
 
     app = load_app(story.version(2))
-    with installed(request_kills):
-        entry = upgrade_on_spark(
-            app,
-            spark,
-            name=story.version(2),
-            config=config,
-            slots=2,
-            patience=PATIENT,
-            consent=story.consent,
-        )
+    entry = story.upgrade(app, spark, request_kills)
     reached = {f"{point}.reached" for of_step in points for point in of_step}
     assert {path.name for path in requested.iterdir()} == reached
-    assert entry is not None
-    published = story.seen()
-    assert published[story.events] == before[story.events]
-    check_upgraded(log.log, app, entry, {story.out: before[story.out]}, known)
+    story.check_upgraded(app, entry, before, known)

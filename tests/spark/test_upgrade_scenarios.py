@@ -9,20 +9,17 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.conftest import PATIENT
 from tests.spark.scenarios import SCENARIOS, UNCHANGED
 from tests.spark.two_versions import SQLITE, written_versions
 from tests.spark.upgrade_story import PARTITIONS, AllSeen, SlotKiller, Story
-from tests.upgrade.upgraded import added, check_upgraded
+from tests.upgrade.upgraded import added
 from tests.waiting import HANG_SECONDS
 
 from tidegate.clock import SystemClock
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.load import load_app
-from tidegate.log.faultpoints import installed
 from tidegate.runtime.topics.manifests import find_manifest
-from tidegate.spark.recalculating import upgrade_on_spark
 from tidegate.spark.running import Running
 from tidegate.upgrade.make_plan import make_plan
 
@@ -81,24 +78,12 @@ def test_a_reader_sees_old_records_then_one_per_differing_key_then_live_ones(
 
     with story.sending():
         known = find_manifest(log.log, prefix)
-        with installed(look):
-            entry = upgrade_on_spark(
-                app,
-                spark,
-                name=story.version(2),
-                config=config,
-                slots=2,
-                patience=PATIENT,
-                consent=story.consent,
-            )
+        entry = story.upgrade(app, spark, look)
         killer.join()
         assert [one.attempt for one in killer.restarted] == [2, 2]
         assert old.wait(HANG_SECONDS)
         assert old.state.value == "stopped"
-        assert entry is not None
-        published = story.seen()
-        assert published[story.events] == before[story.events]
-        check_upgraded(log.log, app, entry, {story.out: before[story.out]}, known)
+        published = story.check_upgraded(app, entry, before, known)
         assert (entry.differences[story.out].differing == 0) == (name in UNCHANGED)
         new = start(story.version(2))
         story.wait_for_events()

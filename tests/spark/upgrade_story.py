@@ -7,23 +7,27 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from tests.spark.conftest import connected
+from pyspark.sql import SparkSession
+from tests.spark.conftest import PATIENT, connected
 from tests.spark.scenarios import Rows, Scenario
-from tests.upgrade.upgraded import Seen, seen
+from tests.upgrade.upgraded import Seen, check_upgraded, seen
 from tests.waiting import HANG_SECONDS, wait_for
 
-from tidegate import TableTopic, Topic
+from tidegate import App, TableTopic, Topic
 from tidegate.config.config import Config
 from tidegate.connect.connection import Connection
 from tidegate.log import names
+from tidegate.log.faultpoints import installed
 from tidegate.log.protocol import Log
 from tidegate.log.topic import TopicSpec
 from tidegate.runtime.topics.control import read_control
 from tidegate.runtime.topics.status import Landing, StatusFollower
 from tidegate.runtime.topics.upgrades import UpgradeEntry, upgrade_of
+from tidegate.spark.recalculating import upgrade_on_spark
+from tidegate.topology.manifest import Manifest
 from tidegate.upgrade.consent import Consent
 
 PARTITIONS = 3
@@ -101,6 +105,30 @@ class Story:
     def seen(self) -> AllSeen:
         """What a committed reader of each sink gets."""
         return {topic: seen(self._log.log, topic) for topic in (self.out, self.events)}
+
+    def upgrade(self, app: App, spark: SparkSession, hook: Callable[[str], None]) -> UpgradeEntry:
+        """Upgrade to the second version on Spark, with a hook at the fault points of this process."""
+        with installed(hook):
+            entry = upgrade_on_spark(
+                app,
+                spark,
+                name=self.version(2),
+                config=self._config,
+                slots=2,
+                patience=PATIENT,
+                consent=self.consent,
+            )
+        assert entry is not None
+        return entry
+
+    def check_upgraded(
+        self, app: App, entry: UpgradeEntry, before: AllSeen, known: Manifest | None
+    ) -> AllSeen:
+        """Check that no event was sent, and what was published. Returns what consumers see since."""
+        published = self.seen()
+        assert published[self.events] == before[self.events]
+        check_upgraded(self._log.log, app, entry, {self.out: before[self.out]}, known)
+        return published
 
     def entry(self) -> UpgradeEntry:
         found = upgrade_of(read_control(self._log.log, self.prefix))
