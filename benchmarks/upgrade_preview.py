@@ -23,6 +23,7 @@ from tidegate.upgrade.previews import Preview, run_preview
 from tidegate.upgrade.runners import InProcess
 
 RECORDS, QUICK_RECORDS, TURNS = 1_000_000, 200_000, 3
+LEAST_TIMES = 2.0
 COUNTS = TableTopic("counts", int)
 
 
@@ -62,7 +63,11 @@ def measure(report: Report, quick: bool) -> None:
             rows = found.counts[COUNTS.name].equal
         report.measured(f"{name}: live, one slot", median(lives), "records/s")
         report.measured(f"{name}: recalculation of a preview, one slot", median(previews), "records/s")
-        report.measured(f"{name}: recalculation, times the live rate", median(ratios), "x")
+        times = f"{name}: recalculation, times the live rate"
+        if quick:  # two records of each key: next to nothing to fold
+            report.measured(times, median(ratios), "x")
+        else:
+            report.at_least(times, ratios, "x", LEAST_TIMES)
         report.measured(f"{name}: comparison of {rows:,} equal rows and the rest", median(comparisons), "s")
 
 

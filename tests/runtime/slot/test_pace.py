@@ -12,7 +12,7 @@ from tidegate.runtime.slot.pace import LIVE, REPLAY, next_shares
 
 def test_a_replay_takes_more_while_turns_are_quick_and_less_when_one_is_slow() -> None:
     assert next_shares(1, 0.4, REPLAY) == 2
-    assert next_shares(1, 0.1, REPLAY) == 5
+    assert next_shares(1, 0.1, REPLAY) == 10
     assert next_shares(1, 0.0, REPLAY) == REPLAY.most_shares
     assert next_shares(REPLAY.most_shares, 0.1, REPLAY) == REPLAY.most_shares
     assert next_shares(4, 1.0, REPLAY) == 4

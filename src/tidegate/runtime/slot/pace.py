@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-QUICK_SECONDS, SLOW_SECONDS = 0.5, 2.0
+QUICK_SECONDS, SLOW_SECONDS = 1.0, 2.0
 
 
 class Pace(NamedTuple):
