@@ -22,6 +22,7 @@ from typing import Any
 
 from tests.waiting import wait_for
 
+from tidegate.testing.broker.config import SMALL_JVM
 from tidegate.testing.broker.guard import GuardedProcess
 from tidegate.testing.broker.jars import cache, locked, new_folder
 from tidegate.testing.broker.ports import LOOPBACK, answers, free_ports
@@ -57,7 +58,7 @@ def real_registry(java: str, folder: Path) -> Iterator[dict[str, Any]]:
         "java.io.tmpdir": folder,
     }
     settings = [f"-D{name}={value}" for name, value in options.items()]
-    command = [java, "-Xmx384m", *settings, "-jar", str(fetch_registry() / "quarkus-run.jar")]
+    command = [java, *SMALL_JVM, *settings, "-jar", str(fetch_registry() / "quarkus-run.jar")]
     with (folder / "registry.log").open("wb") as log:
         process = GuardedProcess(command, stdout=log, stderr=log, cwd=folder)
     try:
