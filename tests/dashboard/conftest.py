@@ -19,9 +19,10 @@ __all__ = ["config", "connection", "d", "log", "working"]
 Open = Callable[..., Tab]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Ends with the module: while it is there, no other test can run an event loop."""
+    """Ends with the folder: while it is there, no test outside of it can run an event loop. Each tab has
+    storage of its own."""
     if shutil.which("chromium") is None:
         pytest.skip("needs Chromium, which is not installed. Do: sudo apt-get install chromium")
     with sync_playwright() as playwright:
