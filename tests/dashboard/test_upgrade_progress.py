@@ -20,7 +20,7 @@ from tidegate.log.sqlite.log import SqliteLog
 from tidegate.testing import Driver
 
 pytestmark = pytest.mark.slow
-RECORDS = 7_200
+RECORDS = 14_400
 WATCH = """
 window.seen = [];
 new MutationObserver(() => {
