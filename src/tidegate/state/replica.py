@@ -35,7 +35,7 @@ class ReplicaSnapshot:
     def __init__(self, replica: Replica, txn: Any) -> None:
         self.folder = replica.folder
         self.scan_version = 0
-        self.txn = txn
+        self.txn: Any = txn
         self._replica = replica
         self._stores: dict[int, LmdbStore] = {}
         self.positions: dict[int, int] = replica.positions(txn)
