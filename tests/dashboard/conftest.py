@@ -19,10 +19,9 @@ __all__ = ["config", "connection", "d", "log", "working"]
 Open = Callable[..., Tab]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Ends with the folder: while it is there, no test outside of it can run an event loop. Each tab has
-    storage of its own."""
+    """Ends with the module: while it is there, no other test can run an event loop."""
     if shutil.which("chromium") is None:
         pytest.skip("needs Chromium, which is not installed. Do: sudo apt-get install chromium")
     with sync_playwright() as playwright:

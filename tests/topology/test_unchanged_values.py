@@ -36,13 +36,13 @@ class Numbered(msgspec.Struct, frozen=True):
     number: int = msgspec.field(default_factory=lambda: 7)
 
 
-class Doubled(msgspec.Struct, frozen=True):
-    """Differs each time that it is read."""
+class Checked(msgspec.Struct, frozen=True):
+    """Runs code each time that it is read, which may change it."""
 
     name: str
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "name", 2 * self.name)
+        assert self.name
 
 
 class Upper(Json[Order]):
@@ -83,7 +83,7 @@ def test_keys_changed_and_records_dropped_leave_values_as_they_are(kind: type) -
     assert unchanged(kind, grouped)
 
 
-@pytest.mark.parametrize("kind", [Mutable, Tagged, Numbered, Doubled, float, dict[str, int], list[int]])
+@pytest.mark.parametrize("kind", [Mutable, Tagged, Numbered, Checked, float, dict[str, int], list[int]])
 def test_values_that_may_change_on_their_way_are_written_again(kind: Any) -> None:
     assert not unchanged(kind, grouped)
 

@@ -168,7 +168,7 @@ class Run:
         positions = read_positions(self.log, app)
         check_positions(app, positions, plan.tasks)
         subs = {task: sub for sub, task in self.tasks()}
-        shared = (limits or (Limits() if pinned is None else Limits.of_replay())).shared()
+        shared = (limits or (Limits.of_replay() if self.context.mode == "replay" else Limits())).shared()
         tasks = [
             self.task(
                 subs[task],

@@ -155,7 +155,7 @@ class StreamTask:
         """Close the steps and the stores. The caller has committed. Of a replay only changelogs are read."""
         if self._chain is not None:
             self._chain.close()
-        self.state.close(used_again=not (self.strict and self.finished()))
+        self.state.close(used_again=not (self._context.mode == "replay" and self.finished()))
 
     def drop(self) -> None:
         """Discard everything that is not committed."""
