@@ -22,7 +22,7 @@ from tidegate.runtime.driver.prepare import prepare
 from tidegate.upgrade.previews import Preview, run_preview
 from tidegate.upgrade.runners import InProcess
 
-RECORDS, QUICK_RECORDS, TURNS = 1_000_000, 200_000, 3
+RECORDS, QUICK_RECORDS, TURNS = 1_000_000, 200_000, 5
 LEAST_TIMES = 2.0
 COUNTS = TableTopic("counts", int)
 
