@@ -10,20 +10,18 @@ pause     from the call to applied, p50 and p99
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-from rich.console import Console
 
-from benchmarks.report import Report, machine, median, percentile
+from benchmarks.report import Report, median, percentile, run_parts
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.dsl.stream import Stream
@@ -308,25 +306,13 @@ PARTS = {"hold": holding, "pass": passing, "drain": draining, "open": opening, "
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gate")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
-    parser.add_argument("--parts", default=",".join(PARTS))
-    options = parser.parse_args(arguments)
-    chosen = [part for part in options.parts.split(",") if part]
-    if unknown := sorted(set(chosen) - set(PARTS)):
-        parser.error(f"unknown parts: {', '.join(unknown)}; known: {', '.join(PARTS)}")
-    report = Report("gate", machine())
-    report.progress = lambda what: print(f"... {what}", file=sys.stderr, flush=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as folder:
-            for part in chosen:
-                PARTS[part](report, Path(folder), quick=options.quick)
-    finally:
-        if options.json:
-            print(report.as_json())
-        else:
-            Console(width=None if sys.stdout.isatty() else 140).print(report.table())
+    with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as folder:
+        parts = {name: partial(_measured, part, Path(folder)) for name, part in PARTS.items()}
+        run_parts("gate", parts, arguments)
+
+
+def _measured(part: Callable[..., None], folder: Path, report: Report, quick: bool) -> None:
+    part(report, folder, quick=quick)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ bytes of state and log on the disk.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import resource
@@ -22,14 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
-from benchmarks.report import Report, machine
+from benchmarks.report import Report, run_parts
 from tidegate import App, TableTopic, Topic
 from tidegate.clock import SystemClock
 from tidegate.log.partitioner import partition_for
@@ -45,6 +43,8 @@ COUNTS = TableTopic("counts", int)
 BATCH = 10_000
 COMMIT_SECONDS = 0.1
 FIFTHS = 5
+CASE = "case"
+"""The first argument of the process that measures one case."""
 FROM = 1_700_000_000_000
 NOISE = random.Random(1).randbytes(1 << 20)
 """Values are cut out of it: they compress badly."""
@@ -158,7 +158,7 @@ def _mib(folder: Path, pattern: str = "**/*") -> float:
     return sum(path.stat().st_blocks for path in folder.glob(pattern) if path.is_file()) * 512 / 2**20
 
 
-def keys(report: Report, *, quick: bool) -> None:
+def keys(report: Report, quick: bool) -> None:
     for batches, how in ((True, "whole batches"), (False, "record by record")):
         first: Found | None = None
         for count in (10_000, 100_000) if quick else (10_000, 100_000, 1_000_000, 10_000_000):
@@ -168,19 +168,19 @@ def keys(report: Report, *, quick: bool) -> None:
             report.measured(f"{name}: CPU, times that of 10,000 keys", found.cpu_us / first.cpu_us, "x")
 
 
-def partitions(report: Report, *, quick: bool) -> None:
+def partitions(report: Report, quick: bool) -> None:
     for count in (1, 4) if quick else (1, 4, 16, 64):
         case = Case(f"partitions: {count}", 100_000, 100_000 if quick else 1_000_000, partitions=count)
         _in_process(report, case)
 
 
-def values(report: Report, *, quick: bool) -> None:
+def values(report: Report, quick: bool) -> None:
     for size in (100, 10_000):
         case = Case(f"values of {size:,} bytes", 100_000, 50_000 if quick else 200_000, value_bytes=size)
         _in_process(report, case)
 
 
-def hot(report: Report, *, quick: bool) -> None:
+def hot(report: Report, quick: bool) -> None:
     for share in (0.0, 0.9):
         case = Case(f"one key has {share:.0%}", 100_000, 100_000 if quick else 1_000_000, hot=share)
         _in_process(report, case)
@@ -189,10 +189,8 @@ def hot(report: Report, *, quick: bool) -> None:
 def _in_process(report: Report, case: Case) -> Found:
     report.progress(case.name)
     with tempfile.TemporaryDirectory(prefix=".benchmark-", dir=Path.cwd()) as folder:
-        command = [sys.executable, "-m", "benchmarks.growth", "--case", msgspec.json.encode(case).decode()]
-        answer = subprocess.run(
-            [*command, "--folder", folder], stdout=subprocess.PIPE, check=True, env=os.environ
-        )
+        command = [sys.executable, "-m", "benchmarks.growth", CASE, msgspec.json.encode(case).decode()]
+        answer = subprocess.run([*command, folder], stdout=subprocess.PIPE, check=True, env=os.environ)
     found = msgspec.json.decode(answer.stdout, type=Found)
     report.measured(f"{case.name}: CPU", found.cpu_us, "us/record")
     report.measured(f"{case.name}: rate", found.per_second, "records/s")
@@ -203,7 +201,7 @@ def _in_process(report: Report, case: Case) -> Found:
     return found
 
 
-PARTS: dict[str, Callable[..., None]] = {
+PARTS: dict[str, Callable[[Report, bool], None]] = {
     "keys": keys,
     "partitions": partitions,
     "values": values,
@@ -211,31 +209,12 @@ PARTS: dict[str, Callable[..., None]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
-    parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.case:
-        case = msgspec.json.decode(options.case, type=Case)
-        print(msgspec.json.encode(measured(case, Path(options.folder))).decode())
-        return
-    chosen = [part for part in options.parts.split(",") if part]
-    if unknown := sorted(set(chosen) - set(PARTS)):
-        parser.error(f"unknown parts: {', '.join(unknown)}; known: {', '.join(PARTS)}")
-    report = Report("growth", machine())
-    report.progress = lambda what: print(f"... {what}", file=sys.stderr, flush=True)
-    try:
-        for part in chosen:
-            PARTS[part](report, quick=options.quick)
-    finally:
-        if options.json:
-            print(report.as_json())
-        else:
-            Console(width=None if sys.stdout.isatty() else 120).print(report.table())
+def main() -> None:
+    if sys.argv[1:2] == [CASE]:
+        case, folder = msgspec.json.decode(sys.argv[2], type=Case), Path(sys.argv[3])
+        print(msgspec.json.encode(measured(case, folder)).decode())
+    else:
+        run_parts("growth", PARTS)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -124,6 +124,32 @@ def run(
         print(report.as_json())
     else:
         Console(width=None if sys.stdout.isatty() else 120).print(report.table())
+
+
+def run_parts(
+    benchmark: str,
+    parts: Mapping[str, Callable[[Report, bool], None]],
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """As `run`, for a benchmark in parts: `--parts` names those to measure. If one fails, what was measured
+    before it is printed too."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{benchmark}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
+    parser.add_argument("--parts", default=",".join(parts), help=f"some of {', '.join(parts)}")
+    options = parser.parse_args(arguments)
+    chosen = [part for part in options.parts.split(",") if part]
+    if unknown := sorted(set(chosen) - set(parts)):
+        parser.error(f"unknown parts: {', '.join(unknown)}; known: {', '.join(parts)}")
+    report = Report(benchmark, machine(), progress=lambda what: print(f"... {what}", file=sys.stderr))
+    try:
+        for part in chosen:
+            parts[part](report, options.quick)
+    finally:
+        if options.json:
+            print(report.as_json())
+        else:
+            Console(width=None if sys.stdout.isatty() else 140).print(report.table())
 
 
 def median(values: Sequence[float]) -> float:

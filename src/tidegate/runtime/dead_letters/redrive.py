@@ -27,7 +27,7 @@ from tidegate.log.protocol import Log
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, Row, rows_of, to_batch
 from tidegate.runtime.dead_letters.groups import error_texts
-from tidegate.runtime.dead_letters.sent import Sent, claimed_by_others, record_sent, sent_before
+from tidegate.runtime.dead_letters.sent import Sent, record_sent, sent_before, sent_by_others
 from tidegate.runtime.output.on_error import INTERNAL_POSITION, POSITION
 from tidegate.topology.manifest import Manifest
 from tidegate.topology.node import NodeKind
@@ -61,8 +61,8 @@ def redrive(
     or refused on its own; after a failure of the log the rest is refused. Those that were sent before are
     refused with `already-redriven`, unless `again`."""
     partition = TopicPartition(names.dead_letters(manifest.app), 0)
-    letters = log.describe(partition.topic).uid
-    before = sent_before(log, manifest.app, letters, offsets)
+    uid = log.describe(partition.topic).uid
+    before = sent_before(log, manifest.app, uid, offsets)
     found: list[tuple[Sent, ReadRow]] = []
     refused: list[NotRedriven] = []
     for offset in sorted(set(offsets)):
@@ -73,15 +73,15 @@ def redrive(
             if earlier is not None and not again:
                 raise _already_sent(earlier)
             times = 1 if earlier is None else earlier.times + 1
-            sent = Sent(letters, offset, now, by, reason, target.topic, target.partition, times=times)
+            sent = Sent(uid, offset, now, by, reason, target.topic, target.partition, times=times)
             found.append((sent, row))
         except TidegateError as error:
             refused.append(NotRedriven(offset, error.code, error.message))
     reach("redrive.2")
-    claim = uuid.uuid4().bytes
-    record_sent(log, manifest.app, (one for one, _ in found), claim)
+    call = uuid.uuid4().bytes
+    record_sent(log, manifest.app, (one for one, _ in found), call)
     if found and not again:
-        others = claimed_by_others(log, manifest.app, letters, before.end, claim)
+        others = sent_by_others(log, manifest.app, uid, before.end, call)
         for other in (others[sent.offset] for sent, _ in found if sent.offset in others):
             known = _already_sent(other)
             refused.append(NotRedriven(other.offset, known.code, known.message))

@@ -1,9 +1,9 @@
 """Which dead letters were sent back: when, by whom, why, and where to.
 
 The topic `<app>-redrives` has a record for each dead letter that was sent back, by its offset; it is
-compacted. The record is written before the letter is sent, and again afterwards, with its offset in the
-source topic. So a letter that may have been sent before a crash counts as sent. Of several calls at the same
-time that would send a letter, the one whose record is first sends it. Records name the dead-letter topic by
+compacted. The record is written before the dead letter is sent, and again afterwards, with its offset in the
+source topic. So one that may have been sent before a crash counts as sent. If several calls want to send the
+same one at the same time, the call whose record comes first sends it. Records name the dead-letter topic by
 its id, since offsets count from 0 again after a reset.
 """
 
@@ -25,7 +25,7 @@ from tidegate.types import TopicPartition
 class Sent(msgspec.Struct, frozen=True):
     """A dead letter that was sent back."""
 
-    letters: str
+    topic_uid: str
     """The id of the dead-letter topic."""
     offset: int
     at: int
@@ -40,12 +40,13 @@ class Sent(msgspec.Struct, frozen=True):
     """How often it was sent by now."""
 
 
-CLAIM = "claim"
+CALL = "call"
+"""The header with the id of the call that is about to send a dead letter."""
 _sent = msgspec.json.Decoder(Sent)
 
 
-class Known(NamedTuple):
-    """What is known about dead letters that were sent back."""
+class SentBefore(NamedTuple):
+    """The dead letters that were sent back, up to the end of the topic."""
 
     sent: dict[int, Sent]
     """When each dead letter was sent back last, by its offset."""
@@ -53,23 +54,23 @@ class Known(NamedTuple):
     """The next offset of the topic."""
 
 
-def sent_before(log: Log, app: str, letters: str, offsets: Collection[int]) -> Known:
-    """Return when each of these dead letters was sent back last. `letters` is the id of their topic."""
+def sent_before(log: Log, app: str, topic_uid: str, offsets: Collection[int]) -> SentBefore:
+    """Return when each of these dead letters was sent back last. `topic_uid` is the id of their topic."""
     info = find_topic(log, names.redrives(app))
     if info is None or not offsets:
-        return Known({}, 0)
+        return SentBefore({}, 0)
     end = _end(log, app)
     found: dict[int, Sent] = {}
     wanted = set(offsets)
-    for sent, _ in _rows(log, app, letters, info.starts[0], end):
+    for sent, _ in _rows(log, app, topic_uid, info.starts[0], end):
         if sent.offset in wanted:
             _keep_newest(found, sent)
-    return Known(found, end)
+    return SentBefore(found, end)
 
 
-def record_sent(log: Log, app: str, sent: Iterable[Sent], claim: bytes = b"") -> None:
-    """Record that dead letters are sent, or were. A claim identifies the call that is about to send them."""
-    headers = ((CLAIM, claim),) if claim else ()
+def record_sent(log: Log, app: str, sent: Iterable[Sent], call: bytes = b"") -> None:
+    """Record that dead letters are about to be sent by this call, or, without a call, that they were sent."""
+    headers = ((CALL, call),) if call else ()
     rows = [Row(b"%d" % one.offset, msgspec.json.encode(one), one.at, headers) for one in sent]
     if not rows:
         return
@@ -77,23 +78,24 @@ def record_sent(log: Log, app: str, sent: Iterable[Sent], claim: bytes = b"") ->
     log.append(TopicPartition(info.name, 0), to_batch(rows))
 
 
-def claimed_by_others(log: Log, app: str, letters: str, since: int, claim: bytes) -> dict[int, Sent]:
-    """Return the dead letters of which the first record since this offset is not that of the claim, as the
-    others recorded them. Their records are written once more: the claim's own record is behind them, and
-    would be the one that compaction keeps."""
+def sent_by_others(log: Log, app: str, topic_uid: str, since: int, call: bytes) -> dict[int, Sent]:
+    """Return the dead letters that another call recorded first, looking at the records from `since` on.
+
+    The other call's records are written once more: compaction keeps the last record of a dead letter, and
+    that would be the one of this call, which does not send it."""
     first: dict[int, bytes] = {}
     others: dict[int, Sent] = {}
-    for sent, of_call in _rows(log, app, letters, since, _end(log, app)):
-        first.setdefault(sent.offset, of_call)
-        if of_call != claim:
+    for sent, sender in _rows(log, app, topic_uid, since, _end(log, app)):
+        first.setdefault(sent.offset, sender)
+        if sender != call:
             _keep_newest(others, sent)
-    lost = {offset: others[offset] for offset, of_call in first.items() if of_call != claim}
-    record_sent(log, app, lost.values())
-    return lost
+    found = {offset: others[offset] for offset, sender in first.items() if sender != call}
+    record_sent(log, app, found.values())
+    return found
 
 
 def _keep_newest(known: dict[int, Sent], sent: Sent) -> None:
-    """Keep a record unless it is that of a call which came too late: the letter is being sent, or was."""
+    """Keep a record, unless it belongs to a call that came too late to send the dead letter."""
     earlier = known.get(sent.offset)
     if earlier is None or sent.to_offset is not None or sent.times > earlier.times:
         known[sent.offset] = sent
@@ -104,9 +106,9 @@ def _end(log: Log, app: str) -> int:
     return int(log.ends([partition])[partition])
 
 
-def _rows(log: Log, app: str, letters: str, start: int, end: int) -> Iterator[tuple[Sent, bytes]]:
-    """Yield the records of one dead-letter topic, each with its claim."""
+def _rows(log: Log, app: str, topic_uid: str, start: int, end: int) -> Iterator[tuple[Sent, bytes]]:
+    """Yield the records of one dead-letter topic, each with the id of the call that is about to send it."""
     for batch in read_between(log, TopicPartition(names.redrives(app), 0), start, end):
         for row in rows_of(batch):
-            if row.value is not None and (sent := _sent.decode(row.value)).letters == letters:
-                yield sent, dict(row.headers).get(CLAIM) or b""
+            if row.value is not None and (sent := _sent.decode(row.value)).topic_uid == topic_uid:
+                yield sent, dict(row.headers).get(CALL) or b""
