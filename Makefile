@@ -21,7 +21,7 @@ setup-tests: .venv/ready-for-tests
 demo: setup
 	$(BIN)/tidegate demo
 
-# Two processes for each core, and fewer where memory is short; another number: make test WORKERS=8
+# Three processes for two cores, and fewer where memory is short; another number: make test WORKERS=8
 WORKERS ?= auto
 
 test: setup-tests

@@ -86,10 +86,11 @@ def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core, as most slow tests wait for most of their time; fewer where memory is short."""
+    """Three for two cores, as many slow tests wait for most of their time; fewer where memory is short. With
+    two for each core, at times nineteen threads waited for a core, and brokers answered too late."""
     cores = len(os.sched_getaffinity(0))
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return max(1, min(2 * cores, int(gib / GIB_FOR_A_WORKER)))
+    return max(1, min(3 * cores // 2, int(gib / GIB_FOR_A_WORKER)))
 
 
 @pytest.hookimpl(optionalhook=True)
