@@ -21,6 +21,17 @@ def encode_ints(numbers: pa.Array[Any]) -> pa.Array[Any]:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(numbers), data).cast(pa.binary())
 
 
+def encode_texts(texts: Sequence[Any]) -> pa.Array[Any] | None:
+    """Text as `str` writes it; None if a value is no text, or cannot be encoded: which one is found when they
+    are encoded one by one."""
+    if set(map(type, texts)) != {str}:
+        return None
+    try:
+        return pa.array(texts, pa.string()).cast(pa.binary())
+    except UnicodeEncodeError:
+        return None
+
+
 def encode_all(values: Sequence[Any] | pa.Array[Any], encode: Callable[[Any], bytes | None]) -> pa.Array[Any]:
     """Values one by one, as a column."""
     listed = values.to_pylist() if isinstance(values, pa.Array) else values

@@ -59,3 +59,26 @@ def test_origins_of_a_batch_are_those_of_its_records(headers: list[Headers], sta
 def test_a_header_of_another_program_under_our_name_is_refused() -> None:
     with pytest.raises(ValueError, match=r"not the content of tidegate\.origin"):
         origin_columns(PARTITION, read([((OWNER, b"app/by-name"), (ORIGIN, b"somewhere"))]))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a.g1/0_1", "a.g1/0_10", "b.g1/0_1"]),
+            st.integers(1, 700),
+            st.sampled_from([0, 95, 9_990]),
+            st.sampled_from([7, 10**12]),
+        ),
+        max_size=6,
+    )
+)
+@example([("a.g1/0_1", 300, 0, 10**12), ("a.g1/0_10", 300, 0, 10**12)])
+@example([("a.g1/0_1", 700, 95, 7), ("a.g1/0_1", 700, 9_990, 10**12)])
+def test_tasks_that_wrote_many_records_in_a_row_are_found(runs: list[tuple[str, int, int, int]]) -> None:
+    headers: list[Headers] = [
+        (origin_header(f"in/0/{number}", task, first + number, time + number),)
+        for task, count, first, time in runs
+        for number in range(count)
+    ]
+    expected = [found.task for own in headers if (found := origin_of(own))]
+    assert origin_columns(PARTITION, read(headers)).tasks.to_pylist() == expected

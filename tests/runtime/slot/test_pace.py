@@ -32,7 +32,7 @@ def test_rows_are_folded_early_only_if_the_topic_surely_takes_each_of_them() -> 
     limit = HEADER_BYTES + 100
     check = RowCheck(TopicInfo("rows", "id", {"max.message.bytes": str(limit)}, (0,)))
     times, now = pa.array([1_000, 2_000]), 10_000
-    assert check.takes_all([b"k"], pa.array([b"v" * 50], pa.binary()), times, now)
-    assert not check.takes_all([b"k"], pa.array([b"v" * 100], pa.binary()), times, now)
-    assert not check.takes_all([None], pa.array([b"v"], pa.binary()), times, now)
-    assert not check.takes_all([b"k"], pa.array([b"v"], pa.binary()), pa.array([-1, 2_000]), now)
+    assert check.takes_all(pa.array([b"k"]), pa.array([b"v" * 50], pa.binary()), times, now)
+    assert not check.takes_all(pa.array([b"k"]), pa.array([b"v" * 100], pa.binary()), times, now)
+    assert not check.takes_all(pa.array([None], pa.binary()), pa.array([b"v"], pa.binary()), times, now)
+    assert not check.takes_all(pa.array([b"k"]), pa.array([b"v"], pa.binary()), pa.array([-1, 2_000]), now)

@@ -12,6 +12,7 @@ from itertools import compress
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import StateError
 from tidegate.runtime.batches.columns import Changes, Columns, Keys
@@ -75,9 +76,7 @@ def _distinct_objects(values: list[Any]) -> list[Any]:
 
 @_of_function
 def map_values(function: Callable[..., Any]) -> Step:
-    return lambda columns: columns.with_values(
-        _distinct_objects([function(value) for value in columns.listed()])
-    )
+    return lambda columns: columns.with_values(_distinct_objects(list(map(function, columns.listed()))))
 
 
 @_of_function
@@ -94,10 +93,10 @@ def flat_map(function: Callable[..., Any]) -> Step:
 def filter_values(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         values = columns.listed()
-        passes = [bool(function(value)) for value in values]
+        passes = list(map(bool, map(function, values)))
         if all(passes):
             return columns.with_values(values)
-        return columns.take(list(compress(range(len(passes)), passes)), list(compress(values, passes)))
+        return columns.take(pc.indices_nonzero(pa.array(passes)), list(compress(values, passes)))
 
     return step
 
@@ -105,7 +104,7 @@ def filter_values(function: Callable[..., Any]) -> Step:
 @_of_function
 def select_key(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        keys = _distinct_objects([function(value) for value in columns.listed()])
+        keys = _distinct_objects(list(map(function, columns.listed())))
         return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
 
     return step

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.serde import Serde
+from tidegate.serde.columns import encode_all, encode_texts
 from tidegate.serde.plain import PLAIN
 
 Values: TypeAlias = "Sequence[Any] | pa.Array[Any]"
@@ -50,6 +51,8 @@ class Keys:
     """The bytes of the distinct keys as they were read, if they were."""
     serde: Serde[Any] | None = None
     """The serde that these bytes were read with."""
+    read: pa.Array[Any] | None = None
+    """The same bytes as a column."""
 
     def take(self, rows: pa.Array[Any]) -> Keys:
         return replace(self, numbers=self.numbers.take(rows))
@@ -57,9 +60,19 @@ class Keys:
     def encoded(self, serde: Serde[Any] | None, encode: Callable[[Any], bytes | None]) -> list[bytes | None]:
         """Return the bytes of the distinct keys. Plain values have one encoding, so the bytes that were read
         are reused."""
-        if self.raw is not None and serde is self.serde and serde in PLAIN.values():
+        if self.raw is not None and self._can_reuse(serde):
             return self.raw
         return [encode(key) for key in self.distinct]
+
+    def column(self, serde: Serde[Any] | None, encode: Callable[[Any], bytes | None]) -> pa.Array[Any]:
+        """Return the bytes of the distinct keys as a column."""
+        if self.read is not None and self._can_reuse(serde):
+            return self.read
+        texts = encode_texts(self.distinct) if serde is PLAIN[str] else None
+        return encode_all(self.distinct, encode) if texts is None else texts
+
+    def _can_reuse(self, serde: Serde[Any] | None) -> bool:
+        return serde is self.serde and serde in PLAIN.values()
 
 
 @dataclass(frozen=True, slots=True)

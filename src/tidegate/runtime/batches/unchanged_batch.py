@@ -48,4 +48,4 @@ class UnchangedBatch:
         output = pa.RecordBatch.from_arrays(
             [passing.column(1), passing.column(2), passing.column(3), headers], schema=APPEND_SCHEMA
         )
-        self._sender.outputs.add_batch(found.target, keys, numbers, output, now)
+        self._sender.outputs.add_batch(found.target, pa.array(keys, pa.binary()), numbers, output, now)

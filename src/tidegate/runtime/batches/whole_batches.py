@@ -113,7 +113,7 @@ class BatchOutput:
         encode_key, encode_value = self._encoders.setdefault(node.id, encoders(node))
         key_serde = node.key if node.topic is None else node.topic.key_serde
         value_serde = node.value if node.topic is None else node.topic.value_serde
-        keys = columns.keys.encoded(key_serde, encode_key)
+        keys = columns.keys.column(key_serde, encode_key)
         values: Any = columns.values
         if found.hands_on:
             value_column = batch.values(columns)
@@ -132,7 +132,7 @@ class BatchOutput:
                 sequences.take(at),
             )
         headers = batch.headers(columns, found, self._sender.name, sequences)
-        key_column = pa.array(keys, pa.binary()).take(columns.keys.numbers)
+        key_column = keys.take(columns.keys.numbers)
         output = pa.RecordBatch.from_arrays(
             [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
         )

@@ -24,6 +24,8 @@ from tidegate.types import TopicPartition
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
 _ANY = b"- -/0 0"
 _TIME_DIGITS = 13
+_LEAST_RUN = 256
+"""Records: where those that a task wrote in a row are fewer on average, each header is split."""
 
 
 class Origin(NamedTuple):
@@ -152,9 +154,10 @@ class _Parsed:
     def positions(self) -> pa.Array[Any]:
         return self._position_and_output[0]
 
-    @property
+    @cached_property
     def tasks(self) -> pa.Array[Any]:
-        return self._task_and_sequence[0]
+        found = _tasks_in_runs(self._contents)
+        return self._task_and_sequence[0] if found is None else found
 
     @property
     def sequences(self) -> pa.Array[Any]:
@@ -180,6 +183,39 @@ def _usual_times(contents: Any) -> pa.Array[Any] | None:
         return None
     times: Any = pc.binary_slice(contents, -_TIME_DIGITS, None).cast(pa.string())
     return times if pc.all(pc.ascii_is_decimal(times)).as_py() else None
+
+
+def _tasks_in_runs(contents: pa.Array[Any]) -> pa.Array[Any] | None:
+    """Return the tasks of the headers, if each wrote many records in a row, as tasks do: one header of each
+    run is split, and the others are only compared with it. Else None."""
+    names: list[str] = []
+    ends: list[int] = []
+    at, most = 0, len(contents) // _LEAST_RUN + 1
+    while at < len(contents):
+        parts = contents[at].as_py().rsplit(b" ", 2)
+        if len(ends) == most or len(parts) != 3:
+            return None
+        name, _, sequence = parts[1].rpartition(b"/")
+        at = _end_of_run(contents, b" " + name + b"/", len(sequence) + 1 + len(parts[2]), at)
+        names.append(name.decode())
+        ends.append(at)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(names, pa.string()))
+    decoded: pa.Array[Any] = pc.run_end_decode(runs)
+    return decoded
+
+
+def _end_of_run(contents: Any, part: bytes, after: int, start: int) -> int:
+    """Return the first row from `start` on whose header does not have this part so many bytes before its end,
+    or the number of rows. It looks at ever more rows at once, so that a short run costs little."""
+    size = _LEAST_RUN
+    while start < len(contents):
+        rows = contents.slice(start, size)
+        parts = pc.binary_slice(rows, -len(part) - after, -after)
+        other: int = pc.index(pc.equal(parts, part), False).as_py()
+        if other >= 0:
+            return start + other
+        start, size = start + len(rows), 2 * size
+    return start
 
 
 def _split(texts: Any, separator: str, contents: pa.Array[Any]) -> tuple[pa.Array[Any], pa.Array[Any]]:

@@ -119,7 +119,7 @@ class Target:
             waiting.cut(length)
 
     def spread(
-        self, keys: Sequence[bytes | None], numbers: pa.Array[Any], batch: pa.RecordBatch
+        self, keys: pa.Array[Any], numbers: pa.Array[Any], batch: pa.RecordBatch
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Split a batch by partition; `numbers` is the index of each record's key in `keys`."""
         if self._count == 1:
@@ -135,10 +135,10 @@ class Target:
             yield partition, by_partition.slice(start, count)
             start += count
 
-    def _all(self, keys: Sequence[bytes | None]) -> pa.Array[Any]:
-        if len(keys) >= FEW_KEYS and None not in keys:
-            return partition_column(pa.array(keys, pa.binary()), self._count)
-        return pa.array([self.partition(key) for key in keys], pa.int32())
+    def _all(self, keys: pa.Array[Any]) -> pa.Array[Any]:
+        if len(keys) >= FEW_KEYS and not keys.null_count:
+            return partition_column(keys, self._count)
+        return pa.array([self.partition(key) for key in keys.to_pylist()], pa.int32())
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         for number, waiting in enumerate(self.waiting):
@@ -186,7 +186,7 @@ class TaskOutputs:
     def add_batch(
         self,
         target: Target,
-        keys: Sequence[bytes | None],
+        keys: pa.Array[Any],
         numbers: pa.Array[Any],
         batch: pa.RecordBatch,
         now: int,

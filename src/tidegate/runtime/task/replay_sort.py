@@ -2,7 +2,7 @@
 
 Several tasks write to one partition of an internal topic, and the order of their commits is arbitrary. So
 what the partition holds below the pinned end is sorted by (stream time at the origin, producing task,
-sequence): an order that depends on the records alone and keeps that of each producing task. The records get
+offset): an order that depends on the records alone, since a task writes its own in order. The records get
 new offsets from the start on, as if they had been written in this order, and the positions of a strict task
 refer to these.
 
@@ -24,7 +24,7 @@ from tidegate.types import TopicPartition
 
 PIECE_BYTES = 64 << 20
 ROWS_AT_ONCE = 8192
-ORDER = ("time", "task", "sequence")
+ORDER = ("time", "task", "offset")
 SORTED_SCHEMA = READ_SCHEMA.append(pa.field(ORDER[0], pa.int64()))
 """What is yielded: the stream times at the origins are known by then, and are not parsed again."""
 COLUMNS = len(SORTED_SCHEMA)
@@ -50,8 +50,8 @@ class SortedPartition:
         if not batch.num_rows:
             return
         origins = origin_columns(self._partition, batch)
-        columns = [*batch.columns, origins.times, origins.tasks, origins.sequences]
-        self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER]))
+        columns = [*batch.columns, origins.times, origins.tasks]
+        self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER[:2]]))
         self._bytes += batch.get_total_buffer_size()
         if self._bytes > self._piece_bytes:
             self._spill()
@@ -105,7 +105,7 @@ def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     batches.clear()
     tasks: Any = joined.column("task").dictionary_encode()
     rank: Any = pc.rank(tasks.dictionary, tiebreaker="dense").take(tasks.indices)
-    order = pa.table({"time": joined.column("time"), "task": rank, "sequence": joined.column("sequence")})
+    order = pa.table({"time": joined.column("time"), "task": rank, "offset": joined.column("offset")})
     return joined.take(pc.sort_indices(order, sort_keys=KEYS))
 
 

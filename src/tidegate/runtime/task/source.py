@@ -63,7 +63,8 @@ class TaskSource:
         numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
         raw = numbered.dictionary.to_pylist()
         serde = serdes_of(self.node)[0]
-        keys = Keys(_decoded(raw, serde, self._decode_key), numbered.indices, raw, serde)
+        decoded = _decoded(raw, serde, self._decode_key)
+        keys = Keys(decoded, numbered.indices, raw, serde, numbered.dictionary)
         read, value_serde = batch.column(3), self._value_serde
         if lazy and value_serde is not None and self._event_time is None and not read.null_count:
             return Columns(keys, Undecoded(read, value_serde), batch.column(1))
