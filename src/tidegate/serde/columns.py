@@ -9,6 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.serde.plain import PLAIN
+from tidegate.serde.protocol import Serde
+
 _SIGN = pa.scalar(-(1 << 63), pa.int64())
 
 
@@ -30,6 +33,20 @@ def encode_texts(texts: Sequence[Any]) -> pa.Array[Any] | None:
         return pa.array(texts, pa.string()).cast(pa.binary())
     except UnicodeEncodeError:
         return None
+
+
+def surely_decodable(data: pa.Array[Any], serde: Serde[Any] | None) -> bool:
+    """Return whether each of these bytes is known to be a value of a plain serde. None of them is null."""
+    if serde is PLAIN[str]:
+        try:
+            data.cast(pa.string())
+        except pa.ArrowInvalid:
+            return False
+        return True
+    if serde is PLAIN[int]:
+        lengths: Any = pc.min_max(pc.binary_length(data))
+        return bool(lengths[0].as_py() == lengths[1].as_py() == 8)
+    return serde is PLAIN[bytes]
 
 
 def encode_all(values: Sequence[Any] | pa.Array[Any], encode: Callable[[Any], bytes | None]) -> pa.Array[Any]:

@@ -84,9 +84,8 @@ class Structured(Serde[T]):
         return value
 
     def decode_many(self, data: Sequence[bytes]) -> list[T]:
-        read = self._from_bytes
         try:
-            values = [read(one) for one in data]
+            values = list(map(self._from_bytes, data))
         except RegistryError:
             raise
         except Exception:  # noqa: BLE001 - decoding one by one finds it

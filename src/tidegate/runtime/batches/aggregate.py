@@ -68,13 +68,13 @@ def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[l
     """Return the stored keys of the groups and the groups, ordered by their first records: changelogs keep
     the order of writes. Keys with equal bytes are one key."""
     keys = columns.keys
-    if None in keys.distinct:
+    if keys.has_null():
         raise StateError("null-key", f"{node.label} needs a key", "give each record a key, or filter it out")
-    encoded: list[Any] = keys.encoded(builder.key, builder.key.encode)
-    numbers = keys.numbers
-    if encoded is keys.raw and columns.rows is None:
+    encoded: list[Any] = keys.column(builder.key, builder.key.encode).to_pylist()
+    numbers, distinct = keys.numbers, keys.as_read(builder.key) is not None
+    if distinct and columns.rows is None:
         return encoded, grouped(numbers)
-    if encoded is not keys.raw:
+    if not distinct:
         first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
         if len(first) < len(encoded):
             numbers = pa.array([first[key] for key in encoded], pa.int32()).take(numbers)

@@ -143,7 +143,7 @@ def emit(batch_node: BatchNode, host: BatchHost) -> Step:
         changes = columns.values
         if isinstance(changes, Changes):
             columns = _rows_to_send(columns, changes)
-        if node.kind is NodeKind.REPARTITION and None in columns.keys.distinct:
+        if node.kind is NodeKind.REPARTITION and columns.keys.has_null():
             raise StateError(
                 "null-key", f"{node.label} needs a key", "give each record a key, or filter it out"
             )

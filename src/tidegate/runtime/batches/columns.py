@@ -18,8 +18,8 @@ Values: TypeAlias = "Sequence[Any] | pa.Array[Any]"
 
 
 class Undecoded(Sequence[Any]):
-    """Immutable values of which each can be decoded, and none is null. They are decoded when a step uses one:
-    a count does not."""
+    """Immutable values, or keys, of which each can be decoded, and none is null. They are decoded when a step
+    uses one: a count does not."""
 
     def __init__(self, read: pa.Array[Any], serde: Serde[Any]) -> None:
         self._read = read
@@ -45,34 +45,30 @@ class Undecoded(Sequence[Any]):
 class Keys:
     """The distinct keys, and for each record the index of its key."""
 
-    distinct: list[Any]
+    distinct: Sequence[Any]
     numbers: pa.Array[Any]
-    raw: list[bytes | None] | None = None
+    read: pa.Array[Any] | None = None
     """The bytes of the distinct keys as they were read, if they were."""
     serde: Serde[Any] | None = None
     """The serde that these bytes were read with."""
-    read: pa.Array[Any] | None = None
-    """The same bytes as a column."""
 
     def take(self, rows: pa.Array[Any]) -> Keys:
         return replace(self, numbers=self.numbers.take(rows))
 
-    def encoded(self, serde: Serde[Any] | None, encode: Callable[[Any], bytes | None]) -> list[bytes | None]:
-        """Return the bytes of the distinct keys. Plain values have one encoding, so the bytes that were read
-        are reused."""
-        if self.raw is not None and self._can_reuse(serde):
-            return self.raw
-        return [encode(key) for key in self.distinct]
+    def has_null(self) -> bool:
+        return None in self.distinct if self.read is None else bool(self.read.null_count)
+
+    def as_read(self, serde: Serde[Any] | None) -> pa.Array[Any] | None:
+        """Return the bytes of the distinct keys as they were read, if this serde writes the same ones: plain
+        values have one encoding."""
+        return self.read if serde is self.serde and serde in PLAIN.values() else None
 
     def column(self, serde: Serde[Any] | None, encode: Callable[[Any], bytes | None]) -> pa.Array[Any]:
-        """Return the bytes of the distinct keys as a column."""
-        if self.read is not None and self._can_reuse(serde):
-            return self.read
-        texts = encode_texts(self.distinct) if serde is PLAIN[str] else None
-        return encode_all(self.distinct, encode) if texts is None else texts
-
-    def _can_reuse(self, serde: Serde[Any] | None) -> bool:
-        return serde is self.serde and serde in PLAIN.values()
+        """Return the bytes of the distinct keys."""
+        known = self.as_read(serde)
+        if known is None and serde is PLAIN[str]:
+            known = encode_texts(self.distinct)
+        return encode_all(self.distinct, encode) if known is None else known
 
 
 @dataclass(frozen=True, slots=True)

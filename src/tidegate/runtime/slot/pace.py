@@ -26,7 +26,7 @@ class Pace(NamedTuple):
 
 
 LIVE = Pace(1, 50_000, 1 << 62, 32 << 20, reads_ahead=False)
-REPLAY = Pace(16, 400_000, 64 << 20, 64 << 20, reads_ahead=True)
+REPLAY = Pace(32, 400_000, 64 << 20, 64 << 20, reads_ahead=True)
 REPLAY_OPEN_SECONDS = 50.0
 """How much longer than usual a log keeps a transaction of a replay open: it takes several seconds to append
 64 MiB to a broker on a busy machine."""

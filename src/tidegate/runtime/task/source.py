@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from tidegate.runtime.batches.columns import Columns, Keys, Undecoded
 from tidegate.runtime.operators.codecs import decoders, serdes_of
 from tidegate.runtime.operators.context import Handler
 from tidegate.serde import Serde
+from tidegate.serde.columns import surely_decodable
 from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 
@@ -57,14 +58,18 @@ class TaskSource:
         return Record(key_value, value, timestamp, own, topic, partition, offset)
 
     def columns(self, batch: pa.RecordBatch, *, lazy: bool = False) -> Columns:
-        """Decode many records into columns; each distinct key is decoded once. Values are decoded even if no
-        step uses them: an undecodable one meets its policy on either path. With `lazy` it is known that each
-        can be decoded."""
+        """Decode many records into columns; each distinct key is decoded once. Keys and values are decoded,
+        or known to be decodable, even if no step uses them: else one would escape its policy.
+        With `lazy` it is known that each value can be decoded."""
         numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
-        raw = numbered.dictionary.to_pylist()
+        distinct: Any = numbered.dictionary
         serde = serdes_of(self.node)[0]
-        decoded = _decoded(raw, serde, self._decode_key)
-        keys = Keys(decoded, numbered.indices, raw, serde, numbered.dictionary)
+        decoded: Sequence[Any]
+        if serde is not None and not distinct.null_count and surely_decodable(distinct, serde):
+            decoded = Undecoded(distinct, serde)
+        else:
+            decoded = _decoded(distinct.to_pylist(), serde, self._decode_key)
+        keys = Keys(decoded, numbered.indices, distinct, serde)
         read, value_serde = batch.column(3), self._value_serde
         if lazy and value_serde is not None and self._event_time is None and not read.null_count:
             return Columns(keys, Undecoded(read, value_serde), batch.column(1))
