@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidegate import App, TableTopic, Topic
@@ -37,6 +37,15 @@ def total_of_large_ones(app: App) -> None:
     app.stream(NUMBERS).filter(lambda n: n > 2).map(_double).sum("sums", _same).to(TOTALS)
 
 
+def total(app: App) -> None:
+    app.stream(NUMBERS).sum("sums", _same).to(TOTALS)
+
+
+def total_of_halves(app: App) -> None:
+    """The sums of some batches are floats and ints, and of some are not what the store takes."""
+    app.stream(NUMBERS).sum("sums", _half).to(TOTALS)
+
+
 def largest(app: App) -> None:
     app.stream(NUMBERS).reduce("largest", max).filter(lambda n: n % 2 == 0).to(TOTALS)
 
@@ -57,6 +66,10 @@ def to_text(app: App) -> None:
 
 def _double(number: int) -> int:
     return number * 2
+
+
+def _half(number: int) -> int:
+    return number // 2 if number % 3 else number / 2  # type: ignore[return-value]
 
 
 def _not_thirteen(number: int) -> int:
@@ -108,13 +121,24 @@ def outcome(declare: Callable[[App], None], sent: list[tuple[str, int, int]], *,
         return committed(driver, [name for name in topics if not name.endswith(("-control", "-positions"))])
 
 
-@pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)
+@pytest.mark.parametrize("declare", [*TOPOLOGIES, total_of_halves], ids=lambda declare: declare.__name__)
 @settings(max_examples=12, deadline=None)
 @given(sent=records)
 def test_both_paths_commit_the_same_bytes(
     declare: Callable[[App], None], sent: list[tuple[str, int, int]]
 ) -> None:
     assert outcome(declare, sent, batches=True) == outcome(declare, sent, batches=False)
+
+
+LIMITS = [2**63 - 1, -(2**63), 2**62, -(2**62), 1, -1, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(sent=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(LIMITS), st.just(0)), max_size=20))
+@example(sent=[("a", 2**63 - 1, 0), ("b", 2**63 - 1, 0)])  # only the sum over both keys is too large
+@example(sent=[("a", 2**62, 0), ("a", 2**62, 0), ("a", -1, 0)])
+def test_sums_near_64_bits_are_those_of_single_records(sent: list[tuple[str, int, int]]) -> None:
+    assert outcome(total, sent, batches=True) == outcome(total, sent, batches=False)
 
 
 @pytest.mark.parametrize("declare", TOPOLOGIES, ids=lambda declare: declare.__name__)

@@ -12,14 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import StateError
-from tidegate.runtime.batches.batch_steps import BatchHost, BatchNode, Step
+from tidegate.runtime.batches.batch_steps import BatchHost, BatchNode, Step, distinct_objects
 from tidegate.runtime.batches.columns import Changes, Columns, Groups, Undecoded, Values, grouped
 from tidegate.runtime.batches.number_rows import read_numbers, written_numbers
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows
-from tidegate.runtime.operators.stateful import aggregation
+from tidegate.runtime.operators.stateful import addition, aggregation
 from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node, NodeKind
+
+_Numbers = Callable[[Any, Groups, Columns], tuple[Changes, Any] | None]
+"""Takes the numbers in the groups' rows; returns those that each record replaces and makes, and the last
+one of each group."""
 
 
 def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
@@ -28,19 +32,24 @@ def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
     builder, step = node.stores[0], aggregation(node)
     kept = KeptRows(builder, host.store(builder))
     counting = node.options["built_in"] == "count"
+    number = node.functions["number"] if node.options["built_in"] == "sum" else None
+    if number is not None:
+        step = addition(node)
 
     def handle(columns: Columns) -> Columns:
         columns = _with_values(columns, host.null_values)
         if not len(columns):
             return columns.with_values(Changes([], []))
+        if number is not None:
+            columns = columns.with_values(distinct_objects(list(map(number, columns.listed()))))
         keys, groups = _by_key(node, columns, builder)
-        if counting and kept.numbers:
-            counted = _count(kept, keys, groups, columns)
-            if counted is not None:
-                return counted
+        if (counting or number is not None) and kept.numbers:
+            found_in_columns = _in_columns(kept, keys, groups, columns, _counts if counting else _sums)
+            if found_in_columns is not None:
+                return found_in_columns
         found, times = kept.load_many(keys)
         if counting:
-            changes, newest = _counted(kept, found, groups)
+            changes, newest = _counted(kept, found, groups, columns)
         elif kept.plain is not None:
             changes, newest = _folded_plain(kept, keys, found, groups, columns, step)
         else:
@@ -83,8 +92,11 @@ def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[l
     return [encoded[number] for number in by_first.dictionary.to_pylist()], grouped(by_first.indices)
 
 
-def _count(kept: KeptRows, keys: list[bytes], groups: Groups, columns: Columns) -> Columns | None:
-    """Count in columns from the store to the store. None if a row or a time needs a closer look."""
+def _in_columns(
+    kept: KeptRows, keys: list[bytes], groups: Groups, columns: Columns, numbers: _Numbers
+) -> Columns | None:
+    """Count or sum up in columns from the store to the store. None if a row, a time or a number needs a
+    closer look."""
     rows = read_numbers(kept.rows.get_many(keys))
     if rows is None:
         return None
@@ -92,28 +104,58 @@ def _count(kept: KeptRows, keys: list[bytes], groups: Groups, columns: Columns) 
     timestamps = columns.timestamps
     if pc.max(times).as_py() > timestamps[0].as_py() or not pc.cumulative_max(timestamps).equals(timestamps):
         return None
-    changes, newest = _counts(before, groups)
+    results = numbers(before, groups, columns)
+    if results is None:
+        return None
+    changes, newest = results
     at = timestamps.take(groups.last)
     kept.save_rows(keys, written_numbers(at, newest), at.to_pylist())
     return replace(columns, values=changes)
 
 
-def _counted(kept: KeptRows, found: list[bytes | None], groups: Groups) -> tuple[Changes, list[bytes | None]]:
+def _counted(
+    kept: KeptRows, found: list[bytes | None], groups: Groups, columns: Columns
+) -> tuple[Changes, list[bytes | None]]:
     before: Any = pa.array(kept.read_many(found), pa.int64())
-    changes, newest = _counts(before, groups)
+    changes, newest = _counts(before, groups, columns)
     return changes, kept.written_many(newest.to_pylist())
 
 
-def _counts(before: pa.Array[Any], groups: Groups) -> tuple[Changes, pa.Array[Any]]:
+def _counts(before: pa.Array[Any], groups: Groups, _columns: Columns) -> tuple[Changes, pa.Array[Any]]:
     """Return the counts that each record replaces and makes, and the last one of each group."""
     start: Any = pc.fill_null(before, 0)
     new: Any = pc.add(pc.add(start.take(groups.group), groups.index), 1)
-    old: Any = pc.subtract(new, 1)
-    if before.null_count:
-        fresh = pc.and_(pc.equal(groups.index, 0), pc.is_null(before).take(groups.group))
-        old = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
     newest: pa.Array[Any] = pc.add(start, groups.sizes.cast(pa.int64()))
-    return Changes(old, new), newest
+    return Changes(_replaced(before, groups, pc.subtract(new, 1)), new), newest
+
+
+def _sums(before: pa.Array[Any], groups: Groups, columns: Columns) -> tuple[Changes, pa.Array[Any]] | None:
+    """Return the sums that each record replaces and makes, and the last one of each group. None if a number
+    is no int, or if the numbers are too large to add them up here."""
+    numbers = columns.listed()
+    if set(map(type, numbers)) != {int}:
+        return None
+    try:
+        amounts: Any = pa.array(numbers, pa.int64())
+        running: Any = pc.cumulative_sum_checked(amounts.take(groups.order))
+        ends: Any = pc.cumulative_sum(groups.sizes.cast(pa.int64()))
+        firsts: Any = pc.subtract(ends, groups.sizes.cast(pa.int64()))
+        earlier: Any = pc.subtract_checked(running.take(firsts), amounts.take(groups.order.take(firsts)))
+        offset: Any = pc.subtract_checked(pc.fill_null(before, 0), earlier)
+        new: Any = pc.add_checked(running.take(groups.back), offset.take(groups.group))
+    except (OverflowError, pa.ArrowInvalid):
+        return None
+    old = _replaced(before, groups, pc.subtract(new, amounts))
+    return Changes(old, new), new.take(groups.last)
+
+
+def _replaced(before: pa.Array[Any], groups: Groups, old: pa.Array[Any]) -> pa.Array[Any]:
+    """Return the numbers that records replace: null for the first record of a key that had no row."""
+    if not before.null_count:
+        return old
+    fresh = pc.and_(pc.equal(groups.index, 0), pc.is_null(before).take(groups.group))
+    replaced: pa.Array[Any] = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
+    return replaced
 
 
 def _folded_plain(

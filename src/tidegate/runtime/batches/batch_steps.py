@@ -62,7 +62,7 @@ class SharedMutableValue(Exception):  # noqa: N818 - no failure: the batch is ru
     computed; in a batch the last state of the object would count for all."""
 
 
-def _distinct_objects(values: list[Any]) -> list[Any]:
+def distinct_objects(values: list[Any]) -> list[Any]:
     """Return the values. Raises if a mutable one occurs twice."""
     if set(map(type, values)) <= PLAIN_TYPES or len(set(map(id, values))) == len(values):
         return values
@@ -76,14 +76,14 @@ def _distinct_objects(values: list[Any]) -> list[Any]:
 
 @_of_function
 def map_values(function: Callable[..., Any]) -> Step:
-    return lambda columns: columns.with_values(_distinct_objects(list(map(function, columns.listed()))))
+    return lambda columns: columns.with_values(distinct_objects(list(map(function, columns.listed()))))
 
 
 @_of_function
 def flat_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         results = [(index, value) for index, old in enumerate(columns.listed()) for value in function(old)]
-        values = _distinct_objects([value for _, value in results])
+        values = distinct_objects([value for _, value in results])
         return columns.take([index for index, _ in results], values)
 
     return step
@@ -104,7 +104,7 @@ def filter_values(function: Callable[..., Any]) -> Step:
 @_of_function
 def select_key(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
-        keys = _distinct_objects(list(map(function, columns.listed())))
+        keys = distinct_objects(list(map(function, columns.listed())))
         return replace(columns, keys=Keys(keys, pa.arange(0, len(keys)).cast(pa.int32())))
 
     return step
@@ -118,7 +118,7 @@ def table_map(function: Callable[..., Any]) -> Step:
     def step(columns: Columns) -> Columns:
         changes = [(one(old), one(new)) for old, new in columns.listed()]
         olds, news = ([change[side] for change in changes] for side in (0, 1))
-        return columns.with_values(Changes(olds, _distinct_objects(news)))
+        return columns.with_values(Changes(olds, distinct_objects(news)))
 
     return step
 

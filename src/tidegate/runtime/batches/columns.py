@@ -121,6 +121,10 @@ class Groups:
     last: pa.Array[Any]
     group: pa.Array[Any]
     index: pa.Array[Any]
+    order: pa.Array[Any]
+    """The records of the first group, then those of the second, and so on."""
+    back: pa.Array[Any]
+    """For each record its index in `order`."""
 
 
 def grouped(numbers: pa.Array[Any]) -> Groups:
@@ -138,6 +142,8 @@ def grouped(numbers: pa.Array[Any]) -> Groups:
         order.take(pc.subtract(ends, pa.scalar(1, ends.type))),
         group.take(back),
         index.take(back),
+        order,
+        back,
     )
 
 

@@ -90,6 +90,12 @@ def aggregation(node: Node) -> Callable[[Any, Any], Any]:
     return lambda old, value: add(initial() if old is None else old, value)
 
 
+def addition(node: Node) -> Callable[[Any, Any], Any]:
+    """Return what `sum` does with each number: the function (sum or None, number) -> new sum."""
+    zero = node.functions["initial"]()
+    return lambda old, number: (zero if old is None else old) + number
+
+
 def _ignore(record: R) -> None:
     """Ignore a change of the table: it does not affect records that have passed."""
 
