@@ -154,8 +154,8 @@ class OwnWriter:
         found = self._writer.flush([self._log.prefixed(one) for one in partitions])
         return {self._log.unprefixed(one): offset for one, offset in found.items()}
 
-    def commit(self) -> None:
-        self._writer.commit()
+    def commit(self) -> dict[TopicPartition, Offset]:
+        return {self._log.unprefixed(one): offset for one, offset in self._writer.commit().items()}
 
     def abort(self) -> None:
         self._writer.abort()

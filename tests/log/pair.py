@@ -168,10 +168,13 @@ class Pair:
     def commit(self, writer: OpenWriter, crashing: int = 0) -> None:
         """Commit; `crashing` is the step at which a crash may come in: all of it shows from step 8 on."""
         known = writer.known
-        code = outcome(writer.real.commit)
+        first: dict[TopicPartition, Offset] = {}
+        code = outcome(lambda: first.update(writer.real.commit()))
         expected = self.oracle.refusal(known)
         if code is None or (code == "crash" and crashing == 8):
             assert expected is None, expected
+            begins = {target: self.oracle.partition(target).next for target, rows in known.appended if rows}
+            assert first == ({} if code == "crash" else begins)
             self.oracle.commit(known)
         elif code != "crash":
             excused = self._aimed_at_the_old(writer, code, known.aims)

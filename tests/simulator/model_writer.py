@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ class ModelWriter:
         self._id = writer_id
         self._transaction: Transaction | None = None
         self._behind: dict[TopicPartition, int] = {}
+        self._counts: Counter[TopicPartition] = Counter()
         self._spent = False
         self._epoch = log.take_over(writer_id, self)
 
@@ -33,6 +35,7 @@ class ModelWriter:
         first = self._log.add(partition, batch, self._transaction)
         if batch.num_rows:
             self._behind[partition] = first + batch.num_rows
+            self._counts[partition] += batch.num_rows
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         self._check()
@@ -40,8 +43,14 @@ class ModelWriter:
         ends = self._log.ends(listed, committed=False)
         return {one: Offset(self._behind.get(one, ends[one])) for one in listed}
 
-    def commit(self) -> None:
+    def commit(self) -> dict[TopicPartition, Offset]:
+        """The first offsets are known where no other writer came in between."""
         self._check_open()
+        first = {
+            one: Offset(behind - self._counts[one])
+            for one, behind in self._behind.items()
+            if self._transaction is not None and self._transaction.first[one] == behind - self._counts[one]
+        }
         try:
             reach("log.commit.1")
             reach("log.commit.4")
@@ -52,6 +61,7 @@ class ModelWriter:
         except BaseException:
             self._spent = True
             raise
+        return first
 
     def abort(self) -> None:
         self._check_open()
@@ -68,7 +78,7 @@ class ModelWriter:
 
     def _end(self, outcome: Outcome) -> None:
         transaction, self._transaction = self._transaction, None
-        self._behind = {}
+        self._behind, self._counts = {}, Counter()
         if transaction is not None and transaction.outcome is Outcome.OPEN:
             self._log.end(transaction, outcome)
 

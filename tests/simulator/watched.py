@@ -92,9 +92,9 @@ class TaggedWriter:
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         return self._inner.flush(partitions)
 
-    def commit(self) -> None:
+    def commit(self) -> dict[TopicPartition, Offset]:
         self._inner.append(TAGS_AT, self._mark)
-        self._inner.commit()
+        return self._inner.commit()
 
     def abort(self) -> None:
         if not self.killed:

@@ -79,8 +79,12 @@ class Writer(Protocol):
         appended so far. If the offsets turn out different, commit fails and nothing is committed."""
         ...
 
-    def commit(self) -> None:
-        """Make everything that was appended visible at once, in all partitions; durable on return."""
+    def commit(self) -> dict[TopicPartition, Offset]:
+        """Make everything that was appended visible at once, in all partitions; durable on return.
+
+        Returns the first offset of the partitions in which all appended records got consecutive offsets, as
+        far as the log knows that; a log that does not returns none.
+        """
         ...
 
     def abort(self) -> None:

@@ -151,9 +151,9 @@ class _Watched:
         with self._note_unusable():
             return self._writer.flush(partitions)
 
-    def commit(self) -> None:
+    def commit(self) -> dict[TopicPartition, Offset]:
         with self._note_unusable():
-            self._writer.commit()
+            return self._writer.commit()
 
     def abort(self) -> None:
         with self._note_unusable():

@@ -52,9 +52,9 @@ class RefusingWriter:
         self._look()
         return self._writer.flush(partitions)
 
-    def commit(self) -> None:
+    def commit(self) -> dict[TopicPartition, Offset]:
         self._look()
-        self._writer.commit()
+        return self._writer.commit()
 
     def _look(self) -> None:
         if self._refused:

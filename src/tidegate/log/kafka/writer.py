@@ -115,7 +115,8 @@ class KafkaWriter:
         ends = self._topics.ends(untouched, committed=False)
         return {one: Offset(self._next[one]) if one in self._touched else ends[one] for one in listed}
 
-    def commit(self) -> None:
+    def commit(self) -> dict[TopicPartition, Offset]:
+        """Returns nothing: records of other producers may lie between those of a transaction."""
         self._check_open()
         reach("log.commit.1")
         if self._status is KafkaWriterStatus.OPEN:
@@ -125,6 +126,7 @@ class KafkaWriter:
                 self._end_transaction()
                 self._reset()
                 reach("log.commit.8")
+        return {}
 
     def abort(self) -> None:
         self._check_open()

@@ -105,20 +105,22 @@ class SqliteWriter:
         self._flushed |= bases
         return {partition: Offset(base + self._counts.get(partition, 0)) for partition, base in bases.items()}
 
-    def commit(self) -> None:
+    def commit(self) -> dict[TopicPartition, Offset]:
         self._check_open()
         try:
-            self._commit()
+            first = self._commit()
             reach("log.commit.8")
         except BaseException:
             self._make_unusable()
             raise
         self._forget()
+        return first
 
-    def _commit(self) -> None:
+    def _commit(self) -> dict[TopicPartition, Offset]:
+        """Steps 1 to 7. Returns the first offset of what was appended to each partition."""
         reach("log.commit.1")
         if not self._ids:
-            return
+            return {}
         encoded = {one: pieces_of(batches, self._sizes[one]) for one, batches in self._buffers.items()}
         reach("log.commit.3")
         with self._catalog.cached_ids(self._ids), self._database.write() as connection:
@@ -139,6 +141,7 @@ class SqliteWriter:
             if self._spilled:
                 connection.execute("DELETE FROM pending WHERE writer = ?", (self._id,))
             reach("log.commit.7")
+        return {partition: Offset(rows[partition].next) for partition in self._counts}
 
     def abort(self) -> None:
         self._check_open()

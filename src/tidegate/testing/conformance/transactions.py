@@ -72,6 +72,25 @@ class TransactionConformance:
         for offset, written in zip(offsets, (1, 3, 6), strict=True):
             assert sum(found.offset < offset for found in rows) == written
 
+    def test_commit_returns_where_consecutive_records_begin_or_nothing(self, bench: LogBench) -> None:
+        log = bench.open()
+        partition, untouched = TopicPartition(make(log), 0), TopicPartition(make(log), 0)
+        with closing(log.writer(name())) as one, closing(log.writer(name())) as two:
+            for turn in range(3):
+                one.append(partition, to_batch([row(b"k", b"one %d" % turn)]))
+                two.append(partition, to_batch([row(b"k", b"two %d" % turn)] * 2))
+            first = [one.commit(), two.commit()]
+            one.append(partition, to_batch([row(b"k", b"alone")] * 4))
+            first.append(one.commit())
+        rows = read_all(log, partition)
+        for found, count in zip(first, (3, 6, 4), strict=True):
+            assert untouched not in found
+            if partition in found:
+                begin = found[partition]
+                spans = [read.value for read in rows if begin <= read.offset < begin + count]
+                assert len(spans) == count
+                assert len({(value or b"")[:3] for value in spans}) == 1, "all are of that transaction"
+
     def test_flush_returns_the_end_of_an_untouched_partition(self, bench: LogBench) -> None:
         log = bench.open()
         partition = TopicPartition(make(log), 0)
