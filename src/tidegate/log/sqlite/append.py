@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,14 +24,28 @@ _SAVE = "UPDATE partition SET start = ?, next = ?, clean = ?, seal = ? WHERE id 
 
 
 def pieces_of(batches: list[pa.RecordBatch], size: int) -> list[Encoded]:
-    """Join the batches of one partition, `size` bytes in all, and encode them in pieces of about 1 MiB."""
-    joined = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    if joined.num_rows == 0:
-        return []
-    if size <= PIECE_BYTES:
-        return [encode(joined)]
-    rows = max(1, joined.num_rows * PIECE_BYTES // size)
-    return [encode(joined.slice(first, rows)) for first in range(0, joined.num_rows, rows)]
+    """Encode the batches of one partition, `size` bytes in all, in pieces of about 1 MiB: small batches are
+    joined, large ones are split."""
+    pieces: list[Encoded] = []
+    for group in [batches] if size <= PIECE_BYTES else _groups(batches):
+        joined = group[0] if len(group) == 1 else pa.concat_batches(group)
+        rows = max(1, -(-joined.num_rows // max(1, round(joined.nbytes / PIECE_BYTES))))
+        pieces += [encode(joined.slice(first, rows)) for first in range(0, joined.num_rows, rows)]
+    return pieces
+
+
+def _groups(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Split batches into groups of about a piece: a group of half a piece or more takes no batch with which
+    it would exceed a whole one."""
+    group: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if size >= PIECE_BYTES // 2 and size + batch.nbytes > PIECE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(batch)
+        size += batch.nbytes
+    yield group
 
 
 def store_batch(connection: apsw.Connection, encoded: Encoded) -> int:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.clock import Clock, SystemClock
+from tidegate.errors import LogError
 from tidegate.log.checks import check_batch
 from tidegate.log.location import LogLocation
-from tidegate.log.sqlite.append import link, load_partition, pieces_of, store_batch
+from tidegate.log.sqlite.append import link, load_partition, load_partitions, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
 from tidegate.log.sqlite.database import BUSY_SECONDS, Database
 from tidegate.log.sqlite.layout import SPAN_COLUMNS, to_span
@@ -82,9 +83,19 @@ class SqliteLog:
     ) -> dict[TopicPartition, Offset]:
         """Return the next offsets. `committed` makes no difference: open transactions have no offsets
         here."""
-        ids = self._catalog.current_ids(partitions)
+        listed = list(partitions)
+        ids = {partition: self._catalog.partition_id(partition) for partition in listed}
+        try:
+            return self._ends(ids)
+        except LogError as error:
+            if error.code != "no-such-topic":
+                raise
+        return self._ends(self._catalog.current_ids(listed))  # a topic was deleted, and maybe recreated
+
+    def _ends(self, ids: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
         with self._database.read() as connection:
-            return {partition: Offset(load_partition(connection, key).next) for partition, key in ids.items()}
+            rows = load_partitions(connection, ids.values())
+        return {partition: Offset(rows[key].next) for partition, key in ids.items()}
 
     def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
         key = self._catalog.current_ids([partition])[partition]
