@@ -18,7 +18,7 @@ from tidegate.testing import Driver
 
 PARTITIONS = 2
 KEYS = ["ada", "bob", "cid"]
-POINTS = ["commit.1", "commit.3", "commit.5", "commit.6", "commit.7", "log.commit.7", "log.commit.8"]
+POINTS = [*(f"commit.{step}" for step in (1, 3, 5, 6, 7, 8)), "log.commit.7", "log.commit.8"]
 
 keys = st.sampled_from(KEYS)
 sends = st.tuples(st.just("send"), keys, st.integers(1, 5))

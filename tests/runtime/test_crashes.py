@@ -29,7 +29,7 @@ from tidegate.testing import Commit, Driver, Outcome
 from tidegate.testing.faults import ErrorKind
 
 pytestmark = pytest.mark.slow
-COMMIT = [f"commit.{step}" for step in range(1, 8)]
+COMMIT = [f"commit.{step}" for step in range(1, 9)]
 LOG_COMMIT = [f"log.commit.{step}" for step in (1, 3, 4, 5, 6, 7, 8)]
 """Step 2 is for large transactions: it has a test of its own."""
 FIRST_START = ["restore.1", "restore.2", "restore.6"]

@@ -12,7 +12,7 @@ from tidegate.errors import LogError, StateError, TidegateError
 Mode = Literal["exception", "kill", "unknown", "disk-full", "sleep"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-COMMIT_POINTS = tuple(f"commit.{step}" for step in range(1, 8))
+COMMIT_POINTS = tuple(f"commit.{step}" for step in range(1, 9))
 LOG_POINTS = tuple(f"log.commit.{step}" for step in range(1, 9))
 CHECKPOINT_POINTS = ("checkpoint.sync", "checkpoint.rename")
 RESTORE_POINTS = tuple(f"restore.{step}" for step in range(1, 7))

@@ -21,6 +21,7 @@ from tidegate.log.protocol import Fetched, Writer
 from tidegate.log.records import to_batch
 from tidegate.log.sqlite import writer as sqlite_writer
 from tidegate.runtime.driver import takeover
+from tidegate.runtime.output.origin import without_times
 from tidegate.runtime.output.outputs import TaskOutputs
 from tidegate.runtime.slot import commit as commit_module
 from tidegate.runtime.slot.commit import Committable
@@ -35,7 +36,7 @@ from tidegate.state.memory import MemoryStore
 from tidegate.state.memtable import Memtable
 from tidegate.state.restore import Restore
 from tidegate.state.reuse import InLog, OnDisk, reason_to_discard
-from tidegate.types import TopicPartition
+from tidegate.types import Offset, TopicPartition
 
 Patch = pytest.MonkeyPatch
 Seeding = Callable[[Patch], None]
@@ -57,19 +58,21 @@ class Wrapped:
 # --- commit -------------------------------------------------------------------------------------------
 
 
-def _commit_in_another_order(*, persist: bool) -> Callable[..., None]:
-    def wrong(app: str, writer: Writer, moved: Sequence[Committable], clock: Clock) -> None:
+def _commit_in_another_order(*, persist: bool) -> Callable[..., list[Fetched]]:
+    def wrong(
+        app: str, writer: Writer, moved: Sequence[Committable], clock: Clock, read: Any
+    ) -> list[Fetched]:
         early: list[tuple[Committable, Position]] = []
 
         class Late(Wrapped):
             """A writer whose commit comes after the stores took the changes."""
 
-            def commit(self) -> None:
+            def commit(self) -> dict[TopicPartition, Offset]:
                 for task, position in early:
                     task.state.apply(position, clock.now())
                     if persist:
                         task.state.persist_now()
-                writer.commit()
+                return writer.commit()
 
         class Seen(Wrapped):
             """A task that remembers the position it was asked for."""
@@ -81,7 +84,7 @@ def _commit_in_another_order(*, persist: bool) -> Callable[..., None]:
 
         late: Any = Late(writer)
         seen: Any = [Seen(task) for task in moved]
-        _commit_log(app, late, seen, clock)
+        return _commit_log(app, late, seen, clock, read)
 
     return wrong
 
@@ -95,10 +98,10 @@ def changes_applied_before_the_log_commit(patch: Patch) -> None:
 
 
 def position_in_a_transaction_of_its_own(patch: Patch) -> None:
-    def wrong(app: str, writer: Writer, moved: Sequence[Committable], clock: Clock) -> None:
+    def wrong(app: str, writer: Writer, moved: Sequence[Committable], clock: Clock, _: Any) -> list[Fetched]:
         for task in moved:
             for partition, batch in [*task.outputs(), *task.state.change_records().items()]:
-                writer.append(partition, batch)
+                writer.append(partition, without_times(batch))
         changelogs = [partition for task in moved for partition in task.state.changelogs().values()]
         flushed = writer.flush(changelogs)
         places = [task.position(task.state.next_offsets(flushed)) for task in moved]
@@ -109,6 +112,7 @@ def position_in_a_transaction_of_its_own(patch: Patch) -> None:
         for task, place in zip(moved, places, strict=True):
             task.state.apply(place, clock.now())
             task.committed(place)
+        return []
 
     patch.setattr(commit_module, "_commit_log", wrong)
 

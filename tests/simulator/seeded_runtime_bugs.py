@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from tidegate.gate.buffer import Buffer
 from tidegate.gate.formats import Held
 from tidegate.gate.step import GateStep
+from tidegate.log.protocol import Fetched, Reader
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.output.sender import Sender
+from tidegate.runtime.slot import commit as commit_module
+from tidegate.runtime.slot import hand_over as hand_over_module
+from tidegate.runtime.slot import slot as slot_module
 from tidegate.runtime.slot.slot import Slot
 from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.task.source_positions import SourcePositions
-from tidegate.types import TopicPartition
+from tidegate.types import Offset, TopicPartition
 
 Patch = pytest.MonkeyPatch
 
@@ -105,6 +110,62 @@ def new_events_overtake_held_ones(patch: Patch) -> None:
     patch.setattr(GateStep, "blocks", wrong)
 
 
+def records_handed_over_are_read_again(patch: Patch) -> None:
+    """The reader does not continue behind what its task got in memory."""
+
+    class Still(NotMoving):
+        def seek(self, partition: TopicPartition, offset: Offset) -> None:
+            """It stays where it is."""
+
+    _with_reader(patch, Still)
+
+
+def records_handed_over_across_a_gap(patch: Patch) -> None:
+    """Another slot wrote in between, or the reader is behind: those records are skipped."""
+
+    class Anywhere(NotMoving):
+        def position(self, partition: TopicPartition) -> Offset:  # noqa: ARG002 - wherever it is
+            return self.at.pop(0)
+
+    _with_reader(patch, Anywhere)
+
+
+class NotMoving:
+    """A reader in all but what a subclass changes."""
+
+    def __init__(self, inner: Reader, written: list[Fetched]) -> None:
+        self.inner = inner
+        self.at = [Offset(one.next - one.batch.num_rows) for one in written]
+
+    def position(self, partition: TopicPartition) -> Offset:
+        return self.inner.position(partition)
+
+    def seek(self, partition: TopicPartition, offset: Offset) -> None:
+        self.inner.seek(partition, offset)
+
+
+def _with_reader(patch: Patch, make: type[NotMoving]) -> None:
+    right = hand_over_module.hand_over
+
+    def wrong(written: list[Fetched], reader: Any, owners: Any, most: int) -> bool:
+        other: Any = make(reader, written)
+        return right(written, other, owners, most)
+
+    patch.setattr(slot_module, "hand_over", wrong)
+
+
+def records_handed_over_with_offsets_one_too_high(patch: Patch) -> None:
+    right = hand_over_module.with_offsets
+
+    def wrong(appended: Any, first: Any) -> Iterator[Fetched]:
+        for fetched in right(appended, first):
+            offsets = pc.add(fetched.batch.column(0), 1)
+            batch = fetched.batch.set_column(0, fetched.batch.schema.field(0), offsets)
+            yield Fetched(fetched.partition, batch, fetched.next)
+
+    patch.setattr(commit_module, "with_offsets", wrong)
+
+
 SEEDED_IN_THE_RUNTIME: dict[str, Callable[[Patch], None]] = {
     "tokens without the attempt": tokens_without_the_attempt,
     "positions beyond what waits in memory": positions_beyond_what_waits_in_memory,
@@ -116,4 +177,7 @@ SEEDED_IN_THE_RUNTIME: dict[str, Callable[[Patch], None]] = {
     "gate forgets held events at a restart": gate_forgets_held_events_at_a_restart,
     "gate lets the newest go first": gate_lets_the_newest_go_first,
     "new events overtake held ones": new_events_overtake_held_ones,
+    "records handed over are read again": records_handed_over_are_read_again,
+    "records handed over across a gap": records_handed_over_across_a_gap,
+    "records handed over with offsets one too high": records_handed_over_with_offsets_one_too_high,
 }

@@ -149,8 +149,8 @@ def large(log: Log, rows: int, size: int, differs: int = 10) -> None:
         ):
             count = len(numbers)
             named = pa.array([prefix + b"key-%d" % n for n in numbers], pa.binary())
-            position, sequence = pa.array(["in/0/1"] * count), pa.arange(start, start + count)
-            origins = origin_column(position, "t", sequence, sequence)
+            sequence = pa.arange(start, start + count)
+            origins = origin_column(("in/0/1",), "t", sequence, sequence)
             headers = owner_headers(owner, count) if owner == MINE else header_of_each(ORIGIN, origins)
             log.append(
                 partition,

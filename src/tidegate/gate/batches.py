@@ -24,22 +24,20 @@ class GateBatches:
     def run(self, partition: TopicPartition, batch: pa.RecordBatch, before: int, now: int) -> tuple[int, int]:
         """Pass all records through the gate. Returns the new stream time of the source partition (`before` is
         the old one) and the timestamp of the last record."""
-        numbered: Any = batch.column(2).dictionary_encode(null_encoding="encode")
-        keys = numbered.dictionary.to_pylist()
         passing = self._open_batch(partition, batch, before)
-        held = None if self._gate.step.idle else self._held(keys, numbered.indices)
+        held = None if self._gate.step.idle else self._held(batch.column(2))
         if held is None:
-            passing.send(keys, numbered.indices, None, now)
+            passing.send(None, now)
         else:
-            rows: Any = pc.indices_nonzero(pc.invert(held))
-            passing.send(keys, numbered.indices, rows, now)
+            passing.send(pc.indices_nonzero(pc.invert(held)), now)
             self._one_by_one(partition, batch.filter(held), pc.filter(passing.stream_times, held))
         return passing.stream_times[-1].as_py(), batch.column(1)[-1].as_py()
 
-    def _held(self, keys: list[bytes | None], numbers: pa.Array[Any]) -> pa.Array[Any] | None:
+    def _held(self, keys: pa.Array[Any]) -> pa.Array[Any] | None:
         """Return which records may have to be held; None if none."""
-        blocked = [self._gate.step.blocks(key) for key in keys]
-        return pa.array(blocked, pa.bool_()).take(numbers) if any(blocked) else None
+        numbered: Any = keys.dictionary_encode(null_encoding="encode")
+        blocked = [self._gate.step.blocks(key) for key in numbered.dictionary.to_pylist()]
+        return pa.array(blocked, pa.bool_()).take(numbered.indices) if any(blocked) else None
 
     def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch, times: pa.Array[Any]) -> None:
         host, step = self._host, self._gate.step

@@ -94,10 +94,8 @@ class PassingBatch(Protocol):
         """The stream time at each record."""
         ...
 
-    def send(
-        self, keys: list[bytes | None], numbers: pa.Array[Any], rows: pa.Array[Any] | None, now: int
-    ) -> None:
-        """Send these rows, all if None. `numbers` is the index of each record's key in `keys`."""
+    def send(self, rows: pa.Array[Any] | None, now: int) -> None:
+        """Send these rows, all if None."""
         ...
 
 

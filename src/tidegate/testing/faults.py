@@ -1,6 +1,6 @@
 """Faults that a test places: at a numbered step of a protocol, the process crashes or an error is raised.
 
-The steps are those of the docstrings that list them: commit.1-7 (`Commit`), restore.1-6, log.commit.1-8. Each
+The steps are those of the docstrings that list them: commit.1-8 (`Commit`), restore.1-6, log.commit.1-8. Each
 fault happens once, right before its step, when that is reached for the n-th time; faults placed later wait
 for those placed before.
 """
@@ -31,6 +31,7 @@ class Commit(StrEnum):
     LOG = "commit.5"
     LOG_COMMITTED = "commit.6"
     STORE = "commit.7"
+    HAND_OVER = "commit.8"
 
 
 class Crash(BaseException):

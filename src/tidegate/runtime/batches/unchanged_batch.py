@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.log.records import APPEND_SCHEMA
-from tidegate.runtime.batches.columns import Columns, Keys
 from tidegate.runtime.batches.whole_batches import BatchOrigins
+from tidegate.runtime.output.origin import with_times
 from tidegate.runtime.output.sender import Sender
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
@@ -31,21 +31,18 @@ class UnchangedBatch:
         times: pa.Array[Any] = self._origins.stream_times
         return times
 
-    def send(
-        self, keys: list[bytes | None], numbers: pa.Array[Any], rows: pa.Array[Any] | None, now: int
-    ) -> None:
+    def send(self, rows: pa.Array[Any] | None, now: int) -> None:
         """Send these rows, all if None, with the headers that each would have on its own."""
         found = self._sender.route_of(self._node)
         if found is None or (rows is not None and not len(rows)):
             return
-        columns = Columns(Keys(keys, numbers), [], self._batch.column(1), rows)
         passing = self._batch if rows is None else self._batch.take(rows)
-        if rows is not None:
-            numbers = numbers.take(rows)
         first = self._sender.reserve_sequence(passing.num_rows)
         sequences = pa.arange(first, first + passing.num_rows)
-        headers = self._origins.headers(columns, found, self._sender.name, sequences)
+        headers = self._origins.headers(rows, found, self._sender.name, sequences)
         output = pa.RecordBatch.from_arrays(
             [passing.column(1), passing.column(2), passing.column(3), headers], schema=APPEND_SCHEMA
         )
-        self._sender.outputs.add_batch(found.target, pa.array(keys, pa.binary()), numbers, output, now)
+        self._sender.outputs.add_batch(
+            found.target, with_times(output, self._origins.origin_times(rows)), now
+        )

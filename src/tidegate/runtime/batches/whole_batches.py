@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -23,13 +24,16 @@ from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.output.origin import (
     ORIGIN,
+    TIMES,
     OriginColumns,
+    Positions,
     header_of_each,
     no_own_headers,
     origin_column,
     origin_columns,
     owner_headers,
-    position_column,
+    position_parts,
+    with_times,
 )
 from tidegate.runtime.output.routes import Route
 from tidegate.runtime.output.sender import Sender
@@ -40,8 +44,6 @@ from tidegate.state.builder import StoreBuilder
 from tidegate.topology.node import Node
 from tidegate.types import TopicPartition
 
-SORTED_TIMES = len(READ_SCHEMA)
-"""The column of a sorted batch with the stream times of the records' origins."""
 Stores = Callable[[StoreBuilder[Any]], Any]
 """Returns the open store of a builder."""
 
@@ -131,12 +133,14 @@ class BatchOutput:
                 value_column.take(at),
                 sequences.take(at),
             )
-        headers = batch.headers(columns, found, self._sender.name, sequences)
+        headers = batch.headers(columns.rows, found, self._sender.name, sequences)
         key_column = keys.take(columns.keys.numbers)
         output = pa.RecordBatch.from_arrays(
             [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
         )
-        self._sender.outputs.add_batch(target, keys, columns.keys.numbers, output, self._now)
+        if found.internal:
+            output = with_times(output, batch.origin_times(columns.rows))
+        self._sender.outputs.add_batch(target, output, self._now, (keys, columns.keys.numbers))
 
 
 class BatchOrigins:
@@ -160,8 +164,8 @@ class BatchOrigins:
         self._partition, self._batch, self._internal = partition, batch, internal
         self._parsed: OriginColumns | None = None
         times = timestamps
-        if internal and batch.num_columns > len(READ_SCHEMA):
-            times = batch.column(SORTED_TIMES)
+        if internal and batch.num_columns > TIMES:
+            times = batch.column(TIMES)
         elif internal:
             self._parsed = origin_columns(partition, batch)
             times = self._parsed.times
@@ -171,37 +175,50 @@ class BatchOrigins:
         """Return the values of the records as they were read."""
         return _at(self._batch.column(3), columns.rows)
 
-    def headers(self, columns: Columns, route: Route, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
-        """Return the header column of outputs: the records' own headers, and those that the route adds."""
-        origins = self._origins(columns, task, sequences) if route.origin else None
+    def headers(
+        self, rows: pa.Array[Any] | None, route: Route, task: str, sequences: pa.Array[Any]
+    ) -> pa.Array[Any]:
+        """Return the header column of outputs of these rows, all if None: the records' own headers, and those
+        that the route adds. Each output has a number of `sequences`."""
+        count = len(sequences)
+        origins = self._origins(rows, task, sequences) if route.origin else None
         if self.own is None and not (route.owner and route.origin):
             if origins is not None:
                 return header_of_each(ORIGIN, origins)
-            return owner_headers(route.owner[0][1], len(columns)) if route.owner else no_headers(len(columns))
-        rows = range(len(self.stream_times)) if columns.rows is None else columns.rows.to_pylist()
-        own: list[Headers] = [()] * len(columns) if self.own is None else [self.own[row] for row in rows]
-        added: list[Headers] = [()] * len(columns)
+            return owner_headers(route.owner[0][1], count) if route.owner else no_headers(count)
+        listed = range(len(self.stream_times)) if rows is None else rows.to_pylist()
+        own: list[Headers] = [()] * count if self.own is None else [self.own[row] for row in listed]
+        added: list[Headers] = [()] * count
         if origins is not None:
             added = [((ORIGIN, one),) for one in origins.to_pylist()]
         return header_column(
             [(*pairs, *route.owner, *origin) for pairs, origin in zip(own, added, strict=True)]
         )
 
-    def _origins(self, columns: Columns, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
-        times: Any = pc.max_element_wise(self.stream_times, 0)
-        return origin_column(self._positions(columns.rows), task, sequences, _at(times, columns.rows))
+    def _origins(self, rows: pa.Array[Any] | None, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
+        return origin_column(self._positions(rows), task, sequences, self.origin_times(rows))
 
-    def _positions(self, rows: pa.Array[Any] | None) -> pa.Array[Any]:
-        """Return the positions of these rows. Of a sorted batch only their origins are parsed."""
+    def origin_times(self, rows: pa.Array[Any] | None) -> pa.Array[Any]:
+        """Return the stream times in the origin headers of outputs of these rows, all if None."""
+        return _at(self._times_of_outputs, rows)
+
+    @cached_property
+    def _times_of_outputs(self) -> pa.Array[Any]:
+        times: Any = pc.max_element_wise(self.stream_times, 0)
+        return times
+
+    def _positions(self, rows: pa.Array[Any] | None) -> Positions:
+        """Return the positions of these rows. If the times are known, only the origins of these are
+        parsed."""
         if not self._internal:
-            return position_column(self._partition, _at(self._batch.column(0), rows))
+            return position_parts(self._partition, _at(self._batch.column(0), rows))
         if self._parsed is not None:
-            return _at(self._parsed.positions, rows)
+            return (_at(self._parsed.positions, rows),)
         taken = [_at(self._batch.column(number), rows) for number in (0, 1, 4)]
         empty: pa.Array[Any] = pa.nulls(len(taken[0]), pa.binary())
         offsets, timestamps, headers = taken
         slim = pa.RecordBatch.from_arrays([offsets, timestamps, empty, empty, headers], schema=READ_SCHEMA)
-        return origin_columns(self._partition, slim).positions
+        return (origin_columns(self._partition, slim).positions,)
 
 
 def _at(column: pa.Array[Any], rows: pa.Array[Any] | None) -> pa.Array[Any]:

@@ -11,13 +11,13 @@ One header holds all three parts of an origin, since they are written and read t
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.names import HEADER_PREFIX
-from tidegate.log.records import HEADERS_TYPE, Headers
+from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA, Headers
 from tidegate.runtime.output.staged_rows import last_of_keys
 from tidegate.types import TopicPartition
 
@@ -26,6 +26,14 @@ _ANY = b"- -/0 0"
 _TIME_DIGITS = 13
 _LEAST_RUN = 256
 """Records: where those that a task wrote in a row are fewer on average, each header is split."""
+
+TIMED_SCHEMA = READ_SCHEMA.append(pa.field("time", pa.int64()))
+"""Records of an internal topic with the stream times of their origins, which are then not parsed again."""
+TIMES = len(READ_SCHEMA)
+"""The column of these times."""
+Positions: TypeAlias = "tuple[str | pa.Array[Any], ...]"
+"""Positions of many records, as the parts that are joined to one text for each of them: all parts of a header
+are joined at once."""
 
 
 class Origin(NamedTuple):
@@ -51,20 +59,33 @@ def origin_of(headers: Headers) -> Origin | None:
     return None
 
 
-def position_column(partition: TopicPartition, offsets: pa.Array[Any]) -> pa.Array[Any]:
+def position_parts(partition: TopicPartition, offsets: pa.Array[Any]) -> Positions:
     """Return the positions of records of one partition, as in an origin header."""
-    joined: Any = pc.binary_join_element_wise(f"{partition}/", pc.cast(offsets, pa.string()), "")
-    return joined
+    return f"{partition}/", pc.cast(offsets, pa.string())
 
 
 def origin_column(
-    positions: pa.Array[Any], task: str, sequences: pa.Array[Any], times: pa.Array[Any]
+    positions: Positions, task: str, sequences: pa.Array[Any], times: pa.Array[Any]
 ) -> pa.Array[Any]:
     """Return origin headers of many records with these sequence numbers."""
     number = pc.cast(sequences, pa.string())
-    time = pc.cast(times, pa.string())
-    joined: Any = pc.binary_join_element_wise(positions, f" {task}/", number, " ", time, "")
+    bounds: Any = pc.min_max(times)
+    first, last = bounds[0].as_py(), bounds[1].as_py()
+    time: Any = (f" {last}",) if first == last else (" ", pc.cast(times, pa.string()))
+    joined: Any = pc.binary_join_element_wise(*positions, f" {task}/", number, *time, "")
     return joined.cast(pa.binary())
+
+
+def with_times(outputs: pa.RecordBatch, times: pa.Array[Any]) -> pa.RecordBatch:
+    """Return outputs with the stream times in their origin headers as one more column."""
+    return outputs.append_column(TIMED_SCHEMA.field(TIMES), times)
+
+
+def without_times(outputs: pa.RecordBatch) -> pa.RecordBatch:
+    """Return outputs as they are written."""
+    if outputs.num_columns == len(APPEND_SCHEMA):
+        return outputs
+    return pa.RecordBatch.from_arrays(outputs.columns[: len(APPEND_SCHEMA)], schema=APPEND_SCHEMA)
 
 
 def header_of_each(name: str, contents: pa.Array[Any]) -> pa.Array[Any]:
@@ -259,4 +280,5 @@ def _last_origins(headers: pa.Array[Any]) -> Any:
 def _own_origins(partition: TopicPartition, batch: pa.RecordBatch) -> _Columns:
     offsets, timestamps = batch.column(0), batch.column(1)
     no_task: Any = pa.repeat(pa.scalar(""), len(offsets))
-    return _Columns(position_column(partition, offsets), no_task, offsets, timestamps)
+    positions: Any = pc.binary_join_element_wise(*position_parts(partition, offsets), "")
+    return _Columns(positions, no_task, offsets, timestamps)

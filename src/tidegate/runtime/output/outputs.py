@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,9 @@ from tidegate.runtime.output.staged_rows import folded
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
+
+NumberedKeys: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
+"""The distinct keys of a batch, and for each record the index of its key."""
 
 
 @dataclass(slots=True)
@@ -119,12 +122,13 @@ class Target:
             waiting.cut(length)
 
     def spread(
-        self, keys: pa.Array[Any], numbers: pa.Array[Any], batch: pa.RecordBatch
+        self, batch: pa.RecordBatch, numbered: NumberedKeys | None = None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Split a batch by partition; `numbers` is the index of each record's key in `keys`."""
+        """Split a batch by partition. Its keys are numbered here unless that was done before."""
         if self._count == 1:
             yield 0, batch
             return
+        keys, numbers = _numbered(batch.column(1)) if numbered is None else numbered
         of_records = self._all(keys).take(numbers)
         counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(of_records).to_pylist())
         if len(counts) == 1:
@@ -145,6 +149,11 @@ class Target:
             waits = waiting.all()
             for batch in waits if self._staged is None else folded(waits, self._staged):
                 yield TopicPartition(self.name, number), batch
+
+
+def _numbered(keys: pa.Array[Any]) -> NumberedKeys:
+    numbered: Any = keys.dictionary_encode(null_encoding="encode")
+    return numbered.dictionary, numbered.indices
 
 
 class TaskOutputs:
@@ -186,14 +195,13 @@ class TaskOutputs:
     def add_batch(
         self,
         target: Target,
-        keys: pa.Array[Any],
-        numbers: pa.Array[Any],
         batch: pa.RecordBatch,
         now: int,
+        numbered: NumberedKeys | None = None,
     ) -> None:
         """Add many records. Raises, before any is added, if the topic cannot take one of them."""
         self.bytes += target.check.sizes(batch, now)
-        for partition, part in target.spread(keys, numbers, batch):
+        for partition, part in target.spread(batch, numbered):
             target.waiting[partition].add_batch(part)
 
     def begin_record(self) -> None:

@@ -24,6 +24,8 @@ class Route(NamedTuple):
     """Whether the origin follows: internal topics and staging are read in its order."""
     hands_on: bool = False
     """Whether values are written as they were read."""
+    internal: bool = False
+    """Whether the topic is one that tasks of the same app read."""
 
 
 class Routes:
@@ -68,7 +70,8 @@ class Routes:
             return Route(target, (), origin=True)
         target = self._outputs.target(self._context.topics[topic])
         if node.kind in INTERNAL:
-            return Route(target, (), origin=True, hands_on=self._context.hands_on_values(node))
+            hands_on = self._context.hands_on_values(node)
+            return Route(target, (), origin=True, hands_on=hands_on, internal=True)
         owner = (OWNER, f"{self._context.topology.app}/{node.name or topic}".encode())
         return Route(target, (owner,) if rows else (), origin=self._context.origin_headers)
 

@@ -111,7 +111,7 @@ class Sender:
         found = self._known_routes.get(node.id) or self._routes.of(node)
         if found is None:
             return
-        target, owner, origin, _ = found
+        target, owner, origin, *_ = found
         if self._refusal is not None:
             self.fail_if_refused(target.name)
         headers: Headers = (*record.headers, *owner) if record.headers else owner

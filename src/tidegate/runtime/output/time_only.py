@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers
-from tidegate.runtime.output.origin import origin_of
+from tidegate.runtime.output.origin import TIMES, origin_of
 from tidegate.runtime.output.outputs import Target
 from tidegate.runtime.output.routes import Route
 
@@ -35,9 +35,13 @@ def is_time_only(headers: Headers) -> bool:
     return bool(headers) and tuple(headers[-1]) == MARK
 
 
-def apart(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
+def apart(batch: pa.RecordBatch, *, is_sorted: bool = False) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """Split a batch of an internal topic into time-only records, one by one, and what lies between them. Each
-    part comes with whether it is a time-only record."""
+    part comes with whether it is a time-only record. Outputs that were handed over with their times, which
+    are not sorted as those of a strict task, have none."""
+    if batch.num_columns > TIMES and not is_sorted:
+        yield batch, False
+        return
     headers = batch.column(4)
     marked: Any = pc.indices_nonzero(pc.equal(pc.struct_field(headers.flatten(), [0]), MARK[0]))
     of_records = pc.list_parent_indices(headers).take(marked) if len(marked) else marked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,8 +11,10 @@ from tidegate.clock import Clock
 from tidegate.log import names
 from tidegate.log.faultpoints import reach
 from tidegate.log.positions import Position, TaskId, position_row
-from tidegate.log.protocol import Log, Writer
+from tidegate.log.protocol import Fetched, Log, Writer
 from tidegate.log.records import to_batch
+from tidegate.runtime.output.origin import without_times
+from tidegate.runtime.slot.hand_over import with_offsets
 from tidegate.state.manager import StateManager
 from tidegate.types import TopicPartition
 
@@ -36,7 +38,7 @@ class Committable(Protocol):
         ...
 
     def outputs(self) -> Iterable[tuple[TopicPartition, pa.RecordBatch]]:
-        """Return the records to write, in order."""
+        """Return the records to write, in order; those of internal topics may have their times with them."""
         ...
 
     def position(self, changelogs: dict[str, int]) -> Position:
@@ -48,13 +50,22 @@ class Committable(Protocol):
         ...
 
 
-def commit(app: str, log: Log, writer: Writer, tasks: Sequence[Committable], clock: Clock) -> None:
-    """Commit what the tasks of a slot did.
+def commit(
+    app: str,
+    log: Log,
+    writer: Writer,
+    tasks: Sequence[Committable],
+    clock: Clock,
+    read_here: Collection[TopicPartition] = (),
+) -> list[Fetched]:
+    """Commit what the tasks of a slot did. Returns the records that were written to the partitions
+    `read_here`, as far as their offsets are known.
 
     1 stop taking records (the caller has: it calls this between two records); 2 begin the log transaction
     and append outputs; 3 append changelogs, flush, learn the next offset of each; 4 append the positions with
     them; 5 commit the log transaction; 6 move the changes into each task's memtables; 7 every few seconds
-    write the memtables to LMDB and commit them with the position.
+    write the memtables to LMDB and commit them with the position; 8 hand records of internal topics over in
+    memory to the tasks of this slot that read them (the caller does, with what this returns).
 
     The log is the truth: the store may lag it, never lead. After any error every task of the slot must be
     dropped and opened again, whatever step it came from: a commit that failed may still count.
@@ -64,18 +75,28 @@ def commit(app: str, log: Log, writer: Writer, tasks: Sequence[Committable], clo
         task.state.expire()
         task.send_time()
     moved = [task for task in tasks if task.moved() or task.state.changed()]
-    if moved:
-        _commit_log(app, writer, moved, clock)
+    written = _commit_log(app, writer, moved, clock, read_here) if moved else []
     for task in tasks:
         reach("commit.7")
         task.state.persist(log)
+    reach("commit.8")
+    return written
 
 
-def _commit_log(app: str, writer: Writer, moved: Sequence[Committable], clock: Clock) -> None:
+def _commit_log(
+    app: str,
+    writer: Writer,
+    moved: Sequence[Committable],
+    clock: Clock,
+    read_here: Collection[TopicPartition],
+) -> list[Fetched]:
     reach("commit.2")
+    kept: list[tuple[TopicPartition, pa.RecordBatch]] = []
     for task in moved:
         for partition, batch in task.outputs():
-            writer.append(partition, batch)
+            writer.append(partition, without_times(batch))
+            if partition in read_here:
+                kept.append((partition, batch))
     reach("commit.3")
     changelogs = []
     for task in moved:
@@ -89,8 +110,9 @@ def _commit_log(app: str, writer: Writer, moved: Sequence[Committable], clock: C
     rows = [position_row(task.id, position, now) for task, position in zip(moved, positions, strict=True)]
     writer.append(TopicPartition(names.positions(app), 0), to_batch(rows))
     reach("commit.5")
-    writer.commit()
+    first = writer.commit()
     for task, position in zip(moved, positions, strict=True):
         reach("commit.6")
         task.state.apply(position, now)
         task.committed(position)
+    return list(with_offsets(kept, first))

@@ -17,6 +17,7 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Log, Reader, Writer
 from tidegate.runtime.slot.commit import commit
 from tidegate.runtime.slot.draining import Draining
+from tidegate.runtime.slot.hand_over import hand_over, handed_over
 from tidegate.runtime.slot.pace import LIVE, REPLAY, SLOW_SECONDS, next_shares
 from tidegate.runtime.slot.refused_records import Refusals, ReopenSlot
 from tidegate.runtime.task.task import StreamTask
@@ -58,6 +59,8 @@ class Slot:
         }
         self._running: dict[TaskId, StreamTask] = {}
         self._owners: dict[TopicPartition, StreamTask] = {}
+        self._handed_over: set[TopicPartition] = set()
+        """The partitions whose records go from task to task in memory, where that is possible."""
         self._paused: set[TopicPartition] = set()
         self._draining = Draining()
         self._opened = False
@@ -168,7 +171,11 @@ class Slot:
     def commit(self) -> None:
         """Commit all tasks in one transaction."""
         try:
-            commit(self._app, self._log, self._writer, self.tasks, self._clock)
+            written = commit(self._app, self._log, self._writer, self.tasks, self._clock, self._handed_over)
+            if self._reader is not None and hand_over(
+                written, self._reader, self._owners, self.pace.commit_bytes
+            ):
+                self._idle = False
         except LogError as error:
             again = self._refusals is not None and self._refusals.add(error, self.tasks)
             self.drop()
@@ -218,6 +225,7 @@ class Slot:
             del self._restoring[task.id]
             self._running[task.id] = task
             self._owners |= dict.fromkeys(task.partitions(), task)
+            self._handed_over.update(handed_over(task))
         if ready:
             self._draining.started(ready)
             self._open_reader()

@@ -127,7 +127,8 @@ class Merge:
 
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
         """Return the next records as one batch of at most `limit`, for a task with one source partition that
-        takes batches only."""
+        takes batches only. Records that were handed over in memory are not joined with others: they have a
+        column more."""
         [buffer] = self._merged.values()
         return buffer.take_batch(limit)
 
@@ -206,7 +207,7 @@ class _Buffer:
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
         taken: list[pa.RecordBatch] = []
         room = limit
-        while room and self:
+        while room and self and (not taken or self._batches[0].schema.equals(taken[0].schema)):
             first = self._batches.popleft()
             if first.num_rows > room:
                 self._batches.appendleft(first.slice(room))

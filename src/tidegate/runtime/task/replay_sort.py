@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.records import READ_SCHEMA
-from tidegate.runtime.output.origin import origin_columns
+from tidegate.runtime.output.origin import TIMED_SCHEMA, origin_columns
 from tidegate.types import TopicPartition
 
 PIECE_BYTES = 64 << 20
 ROWS_AT_ONCE = 8192
 ORDER = ("time", "task", "offset")
-SORTED_SCHEMA = READ_SCHEMA.append(pa.field(ORDER[0], pa.int64()))
-"""What is yielded: the stream times at the origins are known by then, and are not parsed again."""
-COLUMNS = len(SORTED_SCHEMA)
+COLUMNS = len(TIMED_SCHEMA)
+"""Of what is yielded."""
 KEYS: Any = [(name, "ascending") for name in ORDER]
 
 
@@ -69,7 +68,7 @@ class SortedPartition:
             if rows.num_rows:
                 offsets = pa.arange(next_offset, next_offset + rows.num_rows)
                 next_offset += rows.num_rows
-                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=SORTED_SCHEMA)
+                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=TIMED_SCHEMA)
 
     def _sorted(self) -> pa.RecordBatch | None:
         return _in_order(self._waiting) if self._waiting else None

@@ -204,10 +204,11 @@ class StreamTask:
         if self.gates and not self._follow_commands():
             return 0
         if self._whole is not None:
-            batch = merge.take_batch(BATCH_FACTOR * limit)
-            if batch is not None:
+            done, most = 0, BATCH_FACTOR * limit
+            while (batch := merge.take_batch(most - done)) is not None:
                 self._process_batch(self._whole, batch)
-            return 0 if batch is None else batch.num_rows
+                done += batch.num_rows
+            return done
         keyed = bool(self._timers.keyed)
         fired = self.fire(DUE_AT_ONCE) if keyed else 0
         take = merge.take
@@ -229,8 +230,7 @@ class StreamTask:
         if self.taken:  # only commands: their effects are not caused by a record either
             return self.taken
         if self._whole is not None:
-            batch = self.merge.take_batch(limit)
-            if batch is not None:
+            if (batch := self.merge.take_batch(limit)) is not None:
                 self._one_by_one(self.merge.only, batch)
             return 0 if batch is None else batch.num_rows
         for done in range(limit):
@@ -298,7 +298,7 @@ class StreamTask:
     def _process_batch(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
         """Process a batch as a whole; record by record if it is small or a record fails."""
         internal = self._sources[self.merge.only.topic].internal
-        for part, time_only in apart(batch) if internal else [(batch, False)]:
+        for part, time_only in apart(batch, is_sorted=self.strict) if internal else [(batch, False)]:
             if time_only or part.num_rows < self._context.small_batch:
                 self._one_by_one(self.merge.only, part)
             else:
