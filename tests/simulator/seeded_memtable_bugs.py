@@ -13,6 +13,7 @@ from tidegate.state.memtable import Memtable
 
 Patch = pytest.MonkeyPatch
 
+_get = Memtable.get
 _write = Memtable.write
 _persist_now = StateManager.persist_now
 
@@ -36,7 +37,7 @@ def deletes_not_written(patch: Patch) -> None:
 
 def deleted_row_read_from_lmdb(patch: Patch) -> None:
     def wrong(self: Memtable, key: bytes) -> bytes | None:
-        return self._recent.get(key) or self.below.get(key)
+        return self._waiting.get(key) or self._recent.get(key) or self.below.get(key)
 
     patch.setattr(Memtable, "get", wrong)
 
@@ -65,16 +66,25 @@ def waiting_rows_age(patch: Patch) -> None:
     """Rows that wait are forgotten with the others, and LMDB answers with what it had before."""
 
     def wrong(self: Memtable) -> None:
-        self._older, self._recent = {}, {}
+        self._older, self._recent, self._waiting = {}, {}, {}
 
     patch.setattr(Memtable, "age", wrong)
 
 
 def older_rows_of_earlier_ages_stay(patch: Patch) -> None:
     def wrong(self: Memtable) -> None:
-        self._older, self._recent = {**self._recent, **self._older}, dict(self._waiting)
+        self._older, self._recent = {**self._recent, **self._older}, {}
 
     patch.setattr(Memtable, "age", wrong)
+
+
+def read_rows_hide_written_ones(patch: Patch) -> None:
+    """What was read before a row was written is found first."""
+
+    def wrong(self: Memtable, key: bytes) -> bytes | None:
+        return self._recent[key] if key in self._recent else _get(self, key)
+
+    patch.setattr(Memtable, "get", wrong)
 
 
 def memtable_survives_a_drop(patch: Patch) -> None:
@@ -100,5 +110,6 @@ SEEDED_IN_THE_MEMTABLE: dict[str, Callable[[Any], None]] = {
     "offsets are on disk before their rows": offsets_on_disk_before_their_rows,
     "waiting rows are forgotten": waiting_rows_age,
     "older rows hide newer ones": older_rows_of_earlier_ages_stay,
+    "rows that were read hide those that wait": read_rows_hide_written_ones,
     "the memtable survives a drop": memtable_survives_a_drop,
 }

@@ -11,7 +11,7 @@ that is not committed to disk. A closed manager cannot be opened again: create a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -33,7 +33,7 @@ from tidegate.state.crash_count import CALM_SECONDS, clear_starts
 from tidegate.state.environment import Environment, Metadata, StoreFacts
 from tidegate.state.folders import TaskFolder
 from tidegate.state.memtable import Memtable, MemtableBudget
-from tidegate.state.protocol import RawRow, Token
+from tidegate.state.protocol import Token
 from tidegate.state.store_time import StoreTime
 from tidegate.state.users_store import GuardedStore
 from tidegate.types import Offset, TopicPartition
@@ -246,8 +246,11 @@ class StateManager:
         for name, built in self._built.items():
             changes = built.cached.changes()
             if changes:
-                rows: Iterable[RawRow] = [(key, change[0]) for key, change in changes.items()]
-                built.inner.apply(rows, self.token(name, position))
+                rows = {key: change[0] for key, change in changes.items()}
+                if isinstance(built.inner, Memtable):
+                    built.inner.take_over(rows)
+                else:
+                    built.inner.apply(rows.items(), self.token(name, position))
                 built.cached.forget()
             if name in self._partitions:
                 self.offsets[name] = position.changelogs[name]

@@ -31,8 +31,9 @@ _UNKNOWN: Any = object()
 class MemtableBudget:
     """The memory that the memtables of a slot share. Who uses more rows has more of it.
 
-    Rows are kept in two ages. When the recent ones fill half of the budget, they become the older ones of
-    their store, and the older ones before them are dropped. An older row that is used is recent again.
+    Rows that do not wait are kept in two ages. When the recent ones and those that wait fill half of the
+    budget, the recent ones become the older ones of their store, and the older ones before them are dropped.
+    An older row that is used is recent again.
     """
 
     def __init__(self, limit: int) -> None:
@@ -42,7 +43,7 @@ class MemtableBudget:
 
     @property
     def used(self) -> int:
-        """About how many bytes the recent rows take."""
+        """About how many bytes the waiting and the recent rows take."""
         return self._used
 
     def join(self, memtable: Memtable) -> None:
@@ -53,7 +54,7 @@ class MemtableBudget:
         self._used = sum(one.recent_bytes() for one in self._memtables)
 
     def take(self, size: int) -> None:
-        """Count `size` more bytes of recent rows."""
+        """Count `size` more bytes of waiting or recent rows."""
         self._used += size
         if self._used > self._half:
             self._age()
@@ -75,31 +76,38 @@ class Memtable:
     def __init__(self, below: LmdbStore, budget: MemtableBudget) -> None:
         self.below = below
         self._budget = budget
-        self._recent: dict[bytes, bytes | None] = {}
-        """All waiting rows, and others that were used lately; None for a key that is known to have no row."""
-        self._older: dict[bytes, bytes | None] = {}
         self._waiting: dict[bytes, bytes | None] = {}
-        """The rows that LMDB does not have yet; None deletes."""
+        """The rows that LMDB does not have yet; None deletes. They are newer than those below."""
+        self._recent: dict[bytes, bytes | None] = {}
+        """Rows that were used lately; None for a key that is known to have no row."""
+        self._older: dict[bytes, bytes | None] = {}
         self.waiting_bytes = 0
         """At least as many bytes as `write` will write: a row that is replaced counts again."""
         budget.join(self)
 
     def get(self, key: bytes) -> bytes | None:
-        row: bytes | None = self._recent.get(key, _UNKNOWN)
+        row: bytes | None = self._waiting.get(key, _UNKNOWN)
+        if row is _UNKNOWN:
+            row = self._recent.get(key, _UNKNOWN)
         return self._get_older(key) if row is _UNKNOWN else row
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        recent = self._recent
+        waiting, recent = self._waiting, self._recent
         try:
-            return [recent[key] for key in keys]
+            return [waiting[key] for key in keys]
         except KeyError:
             pass
-        older = self._older
-        again = {key: older[key] for key in keys if key not in recent and key in older}
-        unknown = [key for key in dict.fromkeys(keys) if key not in recent and key not in again]
+        try:
+            return [waiting[key] if key in waiting else recent[key] for key in keys]
+        except KeyError:
+            pass
+        older, missing = self._older, [key for key in keys if key not in waiting and key not in recent]
+        again = {key: older[key] for key in missing if key in older}
+        unknown = [key for key in dict.fromkeys(missing) if key not in again]
         found = again | dict(zip(unknown, self.below.get_many(unknown), strict=True))
-        rows = [found[key] if key in found else recent[key] for key in keys]
-        self._remember(found, _size(found))
+        recent.update(found)
+        rows = [waiting[key] if key in waiting else recent[key] for key in keys]
+        self._budget.take(_size(found) + ROW_BYTES * len(found))
         return rows
 
     def scan(
@@ -109,12 +117,15 @@ class Memtable:
         return self.below.scan(lower, upper, reverse=reverse)
 
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
-        """Step 6: take over rows that are committed in the log."""
-        newest = dict(rows)
-        size = _size(newest)
+        self.take_over(dict(rows))
+
+    def take_over(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Step 6: take over rows that are committed in the log. The bytes of a row that is replaced count
+        until the rows are written: finding them out would cost more than it saves."""
+        size, before = _size(rows), len(self._waiting)
+        self._waiting.update(rows)
         self.waiting_bytes += size
-        self._waiting.update(newest)
-        self._remember(newest, size)
+        self._budget.take(size + ROW_BYTES * (len(self._waiting) - before))
 
     def clear(self) -> None:
         self._recent, self._older, self._waiting = {}, {}, {}
@@ -140,6 +151,7 @@ class Memtable:
             rows, self._waiting = self._waiting, {}
             self.waiting_bytes = 0
             self.below.apply(rows.items())
+            self._recent.update(rows)
 
     def leave(self) -> None:
         """Give up the share of the budget. Rows that wait are dropped."""
@@ -148,14 +160,15 @@ class Memtable:
     # --- used by the budget ---------------------------------------------------------------------------
 
     def recent_bytes(self) -> int:
-        return _size(self._recent) + ROW_BYTES * len(self._recent)
+        """About how many bytes all rows take that are not older ones."""
+        return self.waiting_memory() + _size(self._recent) + ROW_BYTES * len(self._recent)
 
     def waiting_memory(self) -> int:
         return self.waiting_bytes + ROW_BYTES * len(self._waiting)
 
     def age(self) -> None:
         """Make the recent rows older ones, and drop those that were older before; waiting rows stay."""
-        self._older, self._recent = self._recent, dict(self._waiting)
+        self._older, self._recent = self._recent, {}
 
     def _get_older(self, key: bytes) -> bytes | None:
         row: bytes | None = self._older.get(key, _UNKNOWN)
@@ -164,13 +177,6 @@ class Memtable:
         self._recent[key] = row
         self._budget.take(len(key) + len(row or b"") + ROW_BYTES)
         return row
-
-    def _remember(self, rows: dict[bytes, bytes | None], size: int) -> None:
-        """Add recent rows. The bytes of a row that is replaced count until the rows age: finding them out
-        would cost more than it saves."""
-        before = len(self._recent)
-        self._recent.update(rows)
-        self._budget.take(size + ROW_BYTES * (len(self._recent) - before))
 
 
 def _size(rows: Mapping[bytes, bytes | None]) -> int:
