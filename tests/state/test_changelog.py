@@ -7,14 +7,18 @@ from contextlib import closing
 
 import pytest
 from examples.stores.json_folder import JsonFolder
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.state.bench import AT_EVERY_COMMIT, OUT, Bench
 from tests.state.children import child
 from tests.state.ground import Ground
 from tests.state.lives import COUNTS, a_hundred_records, ten_of_a_hundred_records
 
 from tidegate import Json, stores
+from tidegate.state.changelog import to_records
 from tidegate.state.checkpoint import Checkpoint
 from tidegate.state.environment import Environment
+from tidegate.state.formats import PLAIN, TIMESTAMPED, with_time
 from tidegate.types import TopicPartition
 
 
@@ -146,3 +150,19 @@ def test_partition_mapping(open_bench: Callable[..., Bench]) -> None:
         assert task.state.changelogs() == {"counts": TopicPartition("shop-counts-changelog", number)}
         assert task.rows(COUNTS) == {f"key-{turn}": number for turn in range(number + 1)}
         assert task.rows(COUNTS) == bench.fold(COUNTS, number)
+
+
+values = st.none() | st.binary(max_size=5)
+
+
+@given(st.dictionaries(st.binary(max_size=5), st.tuples(values, st.integers(0, 99))))
+def test_changelog_records_of_timed_rows_have_the_time_beside_the_value(
+    rows: dict[bytes, tuple[bytes | None, int]],
+) -> None:
+    changes = {
+        key: (None if value is None else with_time(value, at), at) for key, (value, at) in rows.items()
+    }
+    times, keys, records, _ = (column.to_pylist() for column in to_records(changes, TIMESTAMPED).columns)
+    assert dict(zip(keys, zip(records, times, strict=True), strict=True)) == rows
+    untimed = to_records(changes, PLAIN)
+    assert untimed.column(2).to_pylist() == [row for row, _ in changes.values()]

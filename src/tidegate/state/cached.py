@@ -38,11 +38,12 @@ class CachedStore:
         return self._inner_get(key) if change is None else change[0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        if not self._changes:
+        changes = self._changes
+        if not changes:
             return self.inner.get_many(keys)
-        missing = [key for key in keys if key not in self._changes]
-        found = dict(zip(missing, self.inner.get_many(missing), strict=True)) if missing else {}
-        return [found[key] if key in found else self._changes[key][0] for key in keys]
+        missing = [key for key in keys if key not in changes]
+        found = iter(self.inner.get_many(missing) if missing else ())
+        return [changes[key][0] if key in changes else next(found) for key in keys]
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """Set a row; None deletes it."""
@@ -63,7 +64,8 @@ class CachedStore:
     ) -> None:
         """Set the rows of different keys."""
         present = [value for value in values if value is not None]
-        if max(map(len, keys), default=0) + max(map(len, present), default=0) > self.largest:
+        size = sum(map(len, keys)) + sum(map(len, present))
+        if size > self.largest and max(map(len, keys)) + max(map(len, present), default=0) > self.largest:
             largest = max(len(key) + len(value or b"") for key, value in zip(keys, values, strict=True))
             if largest > self.largest:
                 raise self.too_large(largest)
@@ -73,7 +75,7 @@ class CachedStore:
         changes.update(zip(keys, zip(values, timestamps, strict=True), strict=True))
         self._keys.changed()
         self._writes += 1
-        self.bytes += sum(map(len, keys)) + sum(map(len, present))
+        self.bytes += size
 
     def scan(
         self, lower: Bound | None, upper: Bound | None, *, reverse: bool = False

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import ConfigError, StateError
-from tidegate.log.records import columns_to_batch
+from tidegate.log.records import APPEND_SCHEMA, no_headers
 from tidegate.log.topic import MAX_RECORD_BYTES, TopicSpec, check_config
 from tidegate.state.cached import RowChange
 from tidegate.state.formats import TIME_BYTES, Format
@@ -17,6 +18,7 @@ from tidegate.state.protocol import RawRow
 DELETE_RETENTION_MS = 30 * 24 * 3600 * 1000
 LEAST_DELETE_RETENTION_MS = 3600 * 1000
 """A restore may take half of it, and a folder may be idle for half of it (docs/state.md)."""
+_BEHIND_ANY_VALUE = (1 << 31) - 1
 _RESERVED = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 
@@ -57,10 +59,12 @@ def changelog_spec(
 
 def to_records(changes: Mapping[bytes, RowChange], layout: Format) -> pa.RecordBatch:
     """Convert the changes of a commit interval to changelog records."""
-    values: list[bytes | None] = [value for value, _ in changes.values()]
+    values: Any = pa.array([value for value, _ in changes.values()], pa.binary())
     if layout.timestamped:
-        values = [None if value is None else value[TIME_BYTES:] for value in values]
-    return columns_to_batch([timestamp for _, timestamp in changes.values()], list(changes), values)
+        values = pc.binary_slice(values, TIME_BYTES, _BEHIND_ANY_VALUE)
+    times = pa.array([timestamp for _, timestamp in changes.values()], pa.int64())
+    columns = [times, pa.array(list(changes), pa.binary()), values, no_headers(len(changes))]
+    return pa.RecordBatch.from_arrays(columns, schema=APPEND_SCHEMA)
 
 
 def to_rows(batch: pa.RecordBatch, layout: Format) -> list[RawRow]:
