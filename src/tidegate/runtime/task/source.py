@@ -71,7 +71,8 @@ class TaskSource:
             decoded = _decoded(distinct.to_pylist(), serde, self._decode_key)
         keys = Keys(decoded, numbered.indices, distinct, serde)
         read, value_serde = batch.column(3), self._value_serde
-        if lazy and value_serde is not None and self._event_time is None and not read.null_count:
+        later = self._event_time is None and not read.null_count
+        if later and value_serde is not None and (lazy or surely_decodable(read, value_serde)):
             return Columns(keys, Undecoded(read, value_serde), batch.column(1))
         values = _decoded(read.to_pylist(), value_serde, self._decode_value)
         return Columns(keys, values, self._times(batch.column(1), values))
