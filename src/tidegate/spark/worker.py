@@ -55,7 +55,8 @@ def rare_garbage_collection() -> Iterator[None]:
 
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next allocation, up to FREED_BYTES. Each fetch and each commit uses
-    buffers of megabytes; to return their pages every time and get them back takes 3 % of a slot's CPU."""
+    buffers of megabytes; returning their pages to the system and faulting them in again took 3 % of a slot's
+    CPU."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_TRIM_THRESHOLD, FREED_BYTES)

@@ -116,7 +116,7 @@ class KafkaWriter:
         return {one: Offset(self._next[one]) if one in self._touched else ends[one] for one in listed}
 
     def commit(self) -> dict[TopicPartition, Offset]:
-        """Returns nothing: records of other producers may lie between those of a transaction."""
+        """Returns no offsets: records of other producers may lie between those of a transaction."""
         self._check_open()
         reach("log.commit.1")
         if self._status is KafkaWriterStatus.OPEN:

@@ -131,7 +131,7 @@ def _counts(before: pa.Array[Any], groups: Groups, _columns: Columns) -> tuple[C
 
 def _sums(before: pa.Array[Any], groups: Groups, columns: Columns) -> tuple[Changes, pa.Array[Any]] | None:
     """Return the sums that each record replaces and makes, and the last one of each group. None if a number
-    is no int, or if the numbers are too large to add them up here."""
+    is not an int, or if the numbers are too large for sums of 64 bits."""
     numbers = columns.listed()
     if set(map(type, numbers)) != {int}:
         return None

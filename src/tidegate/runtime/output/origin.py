@@ -25,7 +25,7 @@ OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
 _ANY = b"- -/0 0"
 _TIME_DIGITS = 13
 _LEAST_RUN = 256
-"""Records: where those that a task wrote in a row are fewer on average, each header is split."""
+"""If tasks wrote fewer records in a row than this on average, each header is split."""
 
 TIMED_SCHEMA = READ_SCHEMA.append(pa.field("time", pa.int64()))
 """Records of an internal topic with the stream times of their origins, which are then not parsed again."""
@@ -226,8 +226,8 @@ def _tasks_in_runs(contents: pa.Array[Any]) -> pa.Array[Any] | None:
 
 
 def _end_of_run(contents: Any, part: bytes, after: int, start: int) -> int:
-    """Return the first row from `start` on whose header does not have this part so many bytes before its end,
-    or the number of rows. It looks at ever more rows at once, so that a short run costs little."""
+    """Return the first row from `start` on whose header does not have `part` just before its last `after`
+    bytes, or the number of rows. It compares ever more rows at once, so that a short run costs little."""
     size = _LEAST_RUN
     while start < len(contents):
         rows = contents.slice(start, size)

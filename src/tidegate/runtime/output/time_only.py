@@ -37,8 +37,8 @@ def is_time_only(headers: Headers) -> bool:
 
 def apart(batch: pa.RecordBatch, *, is_sorted: bool = False) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """Split a batch of an internal topic into time-only records, one by one, and what lies between them. Each
-    part comes with whether it is a time-only record. Outputs that were handed over with their times, which
-    are not sorted as those of a strict task, have none."""
+    part comes with whether it is a time-only record. A batch that was handed over in memory with its times
+    contains none; a sorted batch of a strict task has times too, and may contain some."""
     if batch.num_columns > TIMES and not is_sorted:
         yield batch, False
         return

@@ -26,7 +26,7 @@ PIECE_BYTES = 64 << 20
 ROWS_AT_ONCE = 8192
 ORDER = ("time", "task", "offset")
 COLUMNS = len(TIMED_SCHEMA)
-"""Of what is yielded."""
+"""The number of columns of the batches that are yielded."""
 KEYS: Any = [(name, "ascending") for name in ORDER]
 
 
