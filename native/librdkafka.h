@@ -1,4 +1,4 @@
-/* What is used of librdkafka's public rdkafka.h, version 2, and the clients that were created with this plugin. */
+/* What is used of librdkafka's public rdkafka.h, version 2, and what the files of this module share. */
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,6 +10,8 @@ typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_headers_s rd_kafka_headers_t;
+typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
+typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef int rd_kafka_resp_err_t; /* an enum */
 
 typedef struct {
@@ -23,6 +25,25 @@ typedef struct {
     int64_t offset;
     void *_private;
 } rd_kafka_message_t;
+
+/* One field of a record to send. */
+typedef struct {
+    int vtype; /* an enum */
+    union {
+        const char *cstr;
+        rd_kafka_topic_t *rkt;
+        int i;
+        int32_t i32;
+        int64_t i64;
+        struct {
+            void *ptr;
+            size_t size;
+        } mem;
+        rd_kafka_headers_t *headers;
+        void *ptr;
+        char _pad[64];
+    } u;
+} rd_kafka_vu_t;
 
 enum { ERR_PARTITION_EOF = -191, MAJOR_VERSION = 2 };
 
@@ -50,7 +71,41 @@ enum { ERR_PARTITION_EOF = -191, MAJOR_VERSION = 2 };
     X(size_t, header_cnt, (const rd_kafka_headers_t *))                                                           \
     X(rd_kafka_resp_err_t, header_get_all,                                                                        \
       (const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *))                               \
-    X(const char *, topic_name, (const rd_kafka_topic_t *))
+    X(const char *, topic_name, (const rd_kafka_topic_t *))                                                       \
+    X(void, conf_set_opaque, (rd_kafka_conf_t *, void *))                                                         \
+    X(void, conf_set_dr_msg_cb,                                                                                   \
+      (rd_kafka_conf_t *, void (*)(rd_kafka_t *, const rd_kafka_message_t *, void *)))                            \
+    X(void, conf_set_log_cb,                                                                                      \
+      (rd_kafka_conf_t *, void (*)(const rd_kafka_t *, int, const char *, const char *)))                         \
+    X(void, conf_set_error_cb, (rd_kafka_conf_t *, void (*)(rd_kafka_t *, int, const char *, void *)))            \
+    X(rd_kafka_t *, new, (int, rd_kafka_conf_t *, char *, size_t))                                                \
+    X(void, destroy, (rd_kafka_t *))                                                                              \
+    X(void *, opaque, (const rd_kafka_t *))                                                                       \
+    X(const char *, name, (const rd_kafka_t *))                                                                   \
+    X(rd_kafka_resp_err_t, set_log_queue, (rd_kafka_t *, rd_kafka_queue_t *))                                     \
+    X(rd_kafka_resp_err_t, fatal_error, (rd_kafka_t *, char *, size_t))                                           \
+    X(char *, clusterid, (rd_kafka_t *, int))                                                                     \
+    X(void, mem_free, (rd_kafka_t *, void *))                                                                     \
+    X(rd_kafka_topic_t *, topic_new, (rd_kafka_t *, const char *, rd_kafka_topic_conf_t *))                       \
+    X(void, topic_destroy, (rd_kafka_topic_t *))                                                                  \
+    X(rd_kafka_headers_t *, headers_new, (size_t))                                                                \
+    X(void, headers_destroy, (rd_kafka_headers_t *))                                                              \
+    X(rd_kafka_resp_err_t, header_add, (rd_kafka_headers_t *, const char *, ssize_t, const void *, ssize_t))      \
+    X(rd_kafka_error_t *, produceva, (rd_kafka_t *, const rd_kafka_vu_t *, size_t))                               \
+    X(int, poll, (rd_kafka_t *, int))                                                                             \
+    X(void, yield, (rd_kafka_t *))                                                                                \
+    X(rd_kafka_resp_err_t, flush, (rd_kafka_t *, int))                                                            \
+    X(int, outq_len, (rd_kafka_t *))                                                                              \
+    X(rd_kafka_error_t *, init_transactions, (rd_kafka_t *, int))                                                 \
+    X(rd_kafka_error_t *, begin_transaction, (rd_kafka_t *))                                                      \
+    X(rd_kafka_error_t *, commit_transaction, (rd_kafka_t *, int))                                                \
+    X(rd_kafka_error_t *, abort_transaction, (rd_kafka_t *, int))                                                 \
+    X(rd_kafka_resp_err_t, error_code, (const rd_kafka_error_t *))                                                \
+    X(const char *, error_string, (const rd_kafka_error_t *))                                                     \
+    X(int, error_is_fatal, (const rd_kafka_error_t *))                                                            \
+    X(int, error_is_retriable, (const rd_kafka_error_t *))                                                        \
+    X(int, error_txn_requires_abort, (const rd_kafka_error_t *))                                                  \
+    X(void, error_destroy, (rd_kafka_error_t *))
 
 struct librdkafka {
 #define X(result, name, arguments) result(*name) arguments;
@@ -63,6 +118,9 @@ extern struct librdkafka kafka;
 
 PyObject *load(PyObject *self, PyObject *args);
 PyObject *created(PyObject *self, PyObject *unused);
+
+/* The type `Producer` (producers.c); NULL with an exception. */
+PyObject *producer_type(void);
 
 /* Returns NULL with an exception if the client was closed. */
 rd_kafka_t *client_of(unsigned long long id);

@@ -1,4 +1,5 @@
-/* Read many Kafka records in one call, as columns, from a client that confluent-kafka created.
+/* Read many Kafka records in one call, as columns, from a client that confluent-kafka created. Writing is in
+ * producers.c.
  *
  * The library is both a Python module and a plugin of librdkafka (setting `plugin.library.paths`). As a plugin it
  * adds an `on_new` interceptor, which is how it gets the client's `rd_kafka_t` (clients.c). As a module it calls
@@ -350,10 +351,13 @@ static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "tidegate_bulk", "Many Kafka records in one call.", -1, methods, NULL, NULL, NULL, NULL,
 };
 
-enum { API = 1 }; /* raised when tidegate must call these functions in another way */
+enum { API = 2 }; /* raised when tidegate must call these functions in another way */
 
 PyMODINIT_FUNC PyInit_tidegate_bulk(void) {
     PyObject *made = PyModule_Create(&module);
-    if (made && PyModule_AddIntConstant(made, "API", API)) Py_CLEAR(made);
+    PyObject *producer = made ? producer_type() : NULL;
+    if (!producer || PyModule_AddIntConstant(made, "API", API) || PyModule_AddObjectRef(made, "Producer", producer))
+        Py_CLEAR(made);
+    Py_XDECREF(producer);
     return made;
 }

@@ -101,7 +101,7 @@ def java_programs() -> None:
 
 @pytest.fixture(scope="session")
 def compiled() -> Any:
-    """The module that reads Kafka's records in a compiled loop: skipped where it is not installed."""
+    """The module with compiled loops for Kafka's records: skipped where it is not installed."""
     from tidegate.log.kafka.bulk import bulk
 
     return bulk().module

@@ -48,11 +48,11 @@ def missing_for_maven() -> str | None:
 
 
 def missing_for_compiled() -> str | None:
-    """Why Kafka's records cannot be read in the compiled loop; None if they can be."""
+    """Why Kafka's records cannot be read and written in compiled loops; None if they can be."""
     from tidegate.log.kafka.bulk import bulk
 
     reason = bulk().reason
-    return f"no tests of compiled reads: {reason}. Do: pip install ./native" if reason else None
+    return f"no tests of compiled loops: {reason}. Do: pip install ./native" if reason else None
 
 
 def missing_for(item: pytest.Item) -> str | None:

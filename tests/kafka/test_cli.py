@@ -120,7 +120,8 @@ def test_a_doctor_finds_all_in_order_and_leaves_nothing(on_kafka: Run, prefix: s
     assert results["topics"]["found"] == f"a topic '{prefix}copies-doctor' could be created (a dry run)"
     assert results["copies"]["found"].startswith("a new topic gets 1, and a write needs 1 of them in sync")
     assert results["clocks"]["ok"] is None
-    assert results["reading"]["found"].startswith("in Python" if bulk().module is None else "in the compiled")
+    how = "in Python" if bulk().module is None else "in the compiled loops"
+    assert results["records"]["found"].startswith(f"read and written {how}")
     listed = on_kafka("topics", "list", "--json").json["topics"]
     assert [one["topic"] for one in listed if one["topic"].startswith(prefix)] == []
 

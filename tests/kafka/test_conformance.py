@@ -72,8 +72,8 @@ class TestKafkaLog(LogConformance):
 
 
 @pytest.mark.slow
-class TestCompiledReads(LogConformance):
-    """With records read in the compiled loop."""
+class TestCompiledLoops(LogConformance):
+    """With records read and written in the compiled loops."""
 
     @pytest.fixture
     def bench(self, kafka: KafkaCluster, compiled: Any) -> Iterator[KafkaBench]:

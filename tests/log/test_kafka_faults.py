@@ -1,4 +1,6 @@
-"""What the Kafka log reports when brokers answer late, twice, or not at all: on librdkafka's mock brokers."""
+"""What the Kafka log reports when brokers answer late, twice, or not at all.
+
+On librdkafka's mock brokers, with records sent in Python and in the compiled loop."""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from tests.log.mock_cluster import (
     MockCluster,
     mock_cluster,
 )
+from tests.needs import missing_for_compiled
 
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.appender import Appender
+from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.log.records import to_batch
 from tidegate.testing.conformance.bench import row
@@ -28,6 +32,7 @@ from tidegate.types import TopicPartition
 TOPIC = TopicPartition("t", 0)
 HASTY: dict[str, Any] = {"transaction.timeout.ms": 1000, "batch.num.messages": 10}
 OpenWriter = Callable[..., KafkaWriter]
+ClientsWith = Callable[..., Clients]
 NONE, TWICE = 0, KafkaError.DUPLICATE_SEQUENCE_NUMBER
 
 
@@ -44,12 +49,21 @@ def cluster(brokers: MockCluster) -> Iterator[MockCluster]:
     brokers.forget(PRODUCE, INIT_PRODUCER, END_TRANSACTION)
 
 
+@pytest.fixture(params=["in Python", "compiled"])
+def clients_with(request: pytest.FixtureRequest, cluster: MockCluster) -> ClientsWith:
+    if request.param == "in Python":
+        return cluster.clients_in_python
+    if (reason := missing_for_compiled()) is not None:
+        pytest.skip(reason)
+    return cluster.clients
+
+
 @pytest.fixture
-def open_writer(cluster: MockCluster) -> Iterator[OpenWriter]:
+def open_writer(clients_with: ClientsWith) -> Iterator[OpenWriter]:
     opened: list[KafkaWriter] = []
 
     def open_writer(**settings: Any) -> KafkaWriter:
-        clients = cluster.clients(producer=HASTY | settings)
+        clients = clients_with(producer=HASTY | settings)
         opened.append(KafkaWriter(clients, Described(clients), SystemClock(), "slot"))
         return opened[-1]
 
@@ -59,8 +73,8 @@ def open_writer(cluster: MockCluster) -> Iterator[OpenWriter]:
 
 
 @pytest.fixture
-def appender(cluster: MockCluster) -> Iterator[Appender]:
-    clients = cluster.clients(producer={**HASTY, "delivery.timeout.ms": 1000})
+def appender(clients_with: ClientsWith) -> Iterator[Appender]:
+    clients = clients_with(producer={**HASTY, "delivery.timeout.ms": 1000})
     with closing(Appender(clients, Described(clients), SystemClock())) as made:
         yield made
     clients.close()
@@ -138,8 +152,8 @@ class TestAppend:
         assert error.code == "append-aborted"
         assert "transaction.timeout.ms" in error.hint
 
-    def test_two_appenders_never_share_an_id(self, cluster: MockCluster) -> None:
-        clients = cluster.clients()
+    def test_two_appenders_never_share_an_id(self, clients_with: ClientsWith) -> None:
+        clients = clients_with()
         made = [Appender(clients, Described(clients), SystemClock()) for _ in range(2)]
         for turn in range(3):
             for one in made:

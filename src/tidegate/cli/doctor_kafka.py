@@ -56,11 +56,12 @@ def _copies(config: Config) -> str:
     return f"a new topic gets {copies}, and a write needs {needed} of them in sync{alone}"
 
 
-def _reads(_: Config) -> str:
+def _records(_: Config) -> str:
     from tidegate.log.kafka.bulk import MODULE, bulk
 
     module, reason = bulk()
-    return f"in the compiled loop of {MODULE}" if module is not None else f"in Python, slower: {reason}"
+    how = f"in the compiled loops of {MODULE}" if module is not None else f"in Python, slower: {reason}"
+    return f"read and written {how}"
 
 
 def _clock(_: Config) -> str:
@@ -81,6 +82,6 @@ KAFKA_CHECKS: dict[str, Callable[[Config], str]] = {
     "transactions": _transactions,
     "topics": _topics,
     "copies": _copies,
-    "reading": _reads,
+    "records": _records,
     "clocks": _clock,
 }

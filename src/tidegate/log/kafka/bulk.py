@@ -1,8 +1,9 @@
-"""Read records in the compiled loop of the optional module `tidegate_bulk`, if it is installed and fits.
+"""The optional module `tidegate_bulk`, if it is installed and fits, and how records are read with it.
 
 `native/` has its source and explains how it works: it is a plugin of librdkafka too, which is how it gets at
-the consumer that confluent-kafka created. Everything but fetching records stays with confluent-kafka:
-settings, assignments, errors, logs, closing. Without the module `pages.py` does the same in Python.
+the consumer that confluent-kafka created. Of a consumer's work, all but fetching records stays with
+confluent-kafka: settings, assignments, errors, logs, closing. Without the module `pages.py` does the same in
+Python. `bulk_sender.py` writes with the module.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidegate.log.records import HEADERS_TYPE, NO_RECORDS, READ_SCHEMA, no_heade
 from tidegate.types import TopicPartition
 
 MODULE = "tidegate_bulk"
-API = 1
+API = 2
 PLUGINS = "plugin.library.paths"
 LONGEST_MS = 1 << 30
 

@@ -15,6 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -22,7 +23,9 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.errors import ConfigError
 from tidegate.log.kafka.bulk import BulkPages, bulk, with_plugin
+from tidegate.log.kafka.bulk_sender import BulkSender
 from tidegate.log.kafka.pages import ClientPages, Pages
+from tidegate.log.kafka.sender import ClientSender, Sender
 from tidegate.log.location import KAFKA_PARTS
 from tidegate.log.topic import TIMES
 
@@ -31,6 +34,7 @@ RESERVED = frozenset(
         "acks",
         "allow.auto.create.topics",
         "auto.offset.reset",
+        "delivery.report.only.error",
         "enable.auto.commit",
         "enable.auto.offset.store",
         "enable.idempotence",
@@ -76,6 +80,8 @@ _PRODUCER: dict[str, Any] = {
     "compression.type": "lz4",
 }
 
+_LOGIN, _LOGIN_BY_CLIENT = "sasl.oauthbearer.metadata.authentication.type", "aws_iam"
+"""A way to log in that confluent-kafka has, and not librdkafka."""
 _ADMINS: set[AdminClient] = set()
 """Kept referenced until they are closed. Garbage collection may run in an admin client's own callback thread,
 and a client that is destroyed from its own thread aborts the process."""
@@ -146,11 +152,23 @@ class Clients:
 
     def producer(self, defaults: Mapping[str, Any]) -> Producer:
         """Create a producer; `defaults` are for this one alone, and the user's settings override them."""
-        settings = _PRODUCER | dict(defaults) | self._general | self._parts["producer"]
-        made: Producer = _create(Producer, settings | {"error_cb": self._failed})
+        made: Producer = _create(Producer, self._for_producer(defaults))
         with suppress(KafkaException):  # connected once, it opens in 60 ms instead of 60 or 510
             made.cluster_id(CONNECT_SECONDS)
         return made
+
+    def sender(self, defaults: Mapping[str, Any]) -> Sender:
+        """Create what sends the records of a transactional writer; `defaults` as for `producer`."""
+        settings = self._for_producer(defaults)
+        if self._bulk is None or settings.get(_LOGIN) == _LOGIN_BY_CLIENT:
+            return ClientSender(self.producer(defaults))
+        made: BulkSender = _create(partial(BulkSender, self._bulk), settings)
+        made.connect(CONNECT_SECONDS)
+        return made
+
+    def _for_producer(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
+        own = {"error_cb": self._failed}
+        return _PRODUCER | dict(defaults) | self._general | self._parts["producer"] | own
 
     def producer_setting(self, name: str, default: int) -> int:
         """Return a numeric producer setting."""
@@ -171,9 +189,9 @@ class Clients:
 def _create(kind: Any, settings: dict[str, Any]) -> Any:
     try:
         return kind(settings, logger=_log)
-    except KafkaException as cause:
+    except (KafkaException, ValueError) as cause:
         # The text may contain a value, which may be a secret, so only the setting's name is taken from it.
-        text = cause.args[0].str() if isinstance(cause.args[0], KafkaError) else ""
+        text = cause.args[0].str() if isinstance(cause.args[0], KafkaError) else str(cause)
         named = (name for name in settings if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text))
         name = max(named, key=len, default="a setting")
         raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise, repeat
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from tidegate.log.checks import RECORD_OVERHEAD
 from tidegate.log.kafka.zero_time import WRITTEN_AS, marked
@@ -20,7 +19,6 @@ from tidegate.types import TopicPartition
 
 BATCH_BYTES = 1_000_000
 """librdkafka's batch.size: it may combine records up to this size, and the broker checks the result."""
-SEND_SECONDS = 1.0
 Pairs = list[tuple[str, bytes | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 FULL_QUEUE_SECONDS = 0.05
@@ -103,14 +101,6 @@ def _with_zeros(records: _Columns) -> _Columns:
             headers[index] = marked(headers[index])
     times = [timestamp or WRITTEN_AS for timestamp in records.timestamps]
     return _Columns(times, records.keys, records.values, headers)
-
-
-def send_all(producer: Producer, seconds: float, failed: Callable[[], bool]) -> None:
-    """Wait until nothing is queued, or something failed."""
-    deadline = time.monotonic() + seconds
-    while producer.flush(SEND_SECONDS) and not failed():
-        if time.monotonic() > deadline:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker does not accept records"))
 
 
 def is_small(info: TopicInfo) -> bool:

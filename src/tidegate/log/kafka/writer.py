@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.clock import Clock
 from tidegate.errors import LogError
@@ -26,7 +26,8 @@ from tidegate.log.kafka.error_mapping import (
     translate_error,
     unknown_commit,
 )
-from tidegate.log.kafka.send import is_small, pieces, send, send_all, size_of
+from tidegate.log.kafka.send import is_small, pieces, size_of
+from tidegate.log.kafka.sender import Misreport, Sender
 from tidegate.log.kafka.topics import Topics
 from tidegate.log.topic import TopicInfo
 from tidegate.types import Offset, TopicPartition
@@ -37,6 +38,7 @@ TRANSACTION_MS = 10_000
 LONGEST_TRANSACTION_MS = 900_000
 """The longest timeout that brokers accept unless they set `transaction.max.timeout.ms`."""
 OPEN_SECONDS = 60.0
+SEND_SECONDS = 1.0
 TRY_SECONDS = 1.0
 ABORT_SECONDS = 5.0
 DEFAULTS = {"transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20}
@@ -67,21 +69,16 @@ class KafkaWriter:
         self._topics = topics
         self._clock = clock
         self._id = writer_id
-        self._next: dict[TopicPartition, int] = {}
-        """The offset after the last record that the broker reported, over all transactions."""
         self._touched: set[TopicPartition] = set()
         self._queued: dict[TopicPartition, int] = {}
         """Bytes that librdkafka may still combine into one request."""
-        self._refused: KafkaError | None = None
-        self._refused_by = ""
-        self._misreported: LogError | None = None
         limit = min(TRANSACTION_MS + int(1000 * open_seconds), LONGEST_TRANSACTION_MS)
         settings = {**DEFAULTS, "transaction.timeout.ms": limit, "transactional.id": writer_id}
-        self._producer: Producer = clients.producer(settings)
+        self._sender: Sender = clients.sender(settings)
         # After the transaction's timeout the broker has decided, and a new writer can read the outcome.
         self._patience = 2 * clients.producer_setting("transaction.timeout.ms", limit) / 1000
         self._status = KafkaWriterStatus.IDLE
-        self._retry(self._producer.init_transactions, "cannot be opened", OPEN_SECONDS)
+        self._retry(self._sender.init_transactions, "cannot be opened", OPEN_SECONDS)
 
     @property
     def unusable(self) -> bool:
@@ -96,15 +93,12 @@ class KafkaWriter:
             return
         with self._unusable_on_error("records cannot be appended"):
             if self._status is KafkaWriterStatus.IDLE:
-                self._producer.begin_transaction()
+                self._sender.begin_transaction()
                 self._status = KafkaWriterStatus.OPEN
             self._touched.add(partition)
             for piece in pieces(batch, info):
                 self._make_room(info, partition, piece)
-                first = partial(self._delivered, partition, 0)
-                last = partial(self._delivered, partition, max(0, piece.num_rows - 2))
-                send(self._producer, partition, piece, first=first, last=last)
-            self._producer.poll(0)
+                self._sender.queue(partition, piece)
 
     def flush(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
         self._check_open()
@@ -113,7 +107,10 @@ class KafkaWriter:
             self._send_all()
         untouched = [partition for partition in listed if partition not in self._touched]
         ends = self._topics.ends(untouched, committed=False)
-        return {one: Offset(self._next[one]) if one in self._touched else ends[one] for one in listed}
+        return {
+            one: Offset(self._sender.next_offset(one)) if one in self._touched else ends[one]
+            for one in listed
+        }
 
     def commit(self) -> dict[TopicPartition, Offset]:
         """Returns no offsets: records of other producers may lie between those of a transaction."""
@@ -132,7 +129,7 @@ class KafkaWriter:
         self._check_open()
         if self._status is KafkaWriterStatus.OPEN:
             with self._unusable_on_error("the transaction cannot be aborted"):
-                self._retry(self._producer.abort_transaction, "cannot be aborted", self._patience)
+                self._retry(self._sender.abort_transaction, "cannot be aborted", self._patience)
                 self._reset()
 
     def close(self) -> None:
@@ -157,30 +154,15 @@ class KafkaWriter:
 
     def _send_all(self) -> None:
         """Wait until the broker has everything that is queued."""
-        send_all(self._producer, self._patience, lambda: self._refused is not None)
-        if self._refused is not None:
-            raise KafkaException(self._refused)
-        if self._misreported is not None:
-            raise self._misreported
+        deadline = time.monotonic() + self._patience
+        while self._sender.flush(SEND_SECONDS) and self._sender.refusal() is None:
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the broker does not accept records"))
+        if (refusal := self._sender.refusal()) is not None:
+            raise KafkaException(refusal.error)
+        if (misreport := self._sender.misreport()) is not None:
+            raise _misreported(self._id, misreport)
         self._queued = {}
-
-    def _delivered(
-        self, partition: TopicPartition, between: int, error: KafkaError | None, message: Message
-    ) -> None:
-        """Handle the delivery report of a record, with `between` unreported records before it.
-
-        Its offset must be known and above theirs. A broker that got a request twice may answer without an
-        offset; librdkafka then counts up from -1, and reports what looks like one of the partition's first
-        offsets.
-        """
-        offset, lowest = message.offset(), self._next.get(partition, 0) + between
-        if error is not None:
-            if self._refused is None:
-                self._refused, self._refused_by = error, partition.topic
-        elif offset is None or offset < lowest:
-            self._misreported = self._misreported or _misreported(self._id, partition, offset, lowest)
-        else:
-            self._next[partition] = offset + 1
 
     def _end_transaction(self) -> None:
         """Send the commit request, and raise `commit-unknown` if the broker may have committed unnoticed.
@@ -191,7 +173,7 @@ class KafkaWriter:
         deadline, first = time.monotonic() + self._patience, True
         while True:
             try:
-                self._producer.commit_transaction(TRY_SECONDS)
+                self._sender.commit_transaction(TRY_SECONDS)
             except RAISED as cause:
                 error = self._cause(cause)
                 if error.retriable() and time.monotonic() < deadline:
@@ -224,10 +206,15 @@ class KafkaWriter:
             yield
         except RAISED as cause:
             error = self._cause(cause)
-            self._give_up(error.txn_requires_abort())
-            raise self._translated(error, f"writer {self._id!r}: {doing}") from cause
-        except LogError as error:
-            self._give_up(error is self._misreported)
+            if error.txn_requires_abort():
+                self._abort_or_leave()
+            translated = self._translated(error, f"writer {self._id!r}: {doing}")
+            self._make_unusable()
+            raise translated from cause
+        except LogError:
+            if self._sender.misreport() is not None:
+                self._abort_or_leave()
+            self._make_unusable()
             raise
         except BaseException:
             self._make_unusable()
@@ -239,24 +226,20 @@ class KafkaWriter:
         cause."""
         error = error_of(raised)
         if error.code() in _UNSPECIFIC:
-            again = raised_by(self._producer.begin_transaction)
+            again = raised_by(self._sender.begin_transaction)
             if isinstance(again, KafkaException) and error_of(again).code() != KafkaError._STATE:
                 return error_of(again)
         return error
 
     def _translated(self, error: KafkaError, doing: str) -> LogError:
         translated = translate_error(error, doing, self._id)
-        translated.topic = self._refused_by
+        refusal = self._sender.refusal()
+        translated.topic = "" if refusal is None else refusal.topic
         return translated
-
-    def _give_up(self, may_abort: bool) -> None:
-        if may_abort:
-            self._abort_or_leave()
-        self._make_unusable()
 
     def _abort_or_leave(self) -> None:
         """Abort the transaction. If that fails, the broker aborts it after its timeout."""
-        raised = raised_by(partial(self._producer.abort_transaction, ABORT_SECONDS))
+        raised = raised_by(partial(self._sender.abort_transaction, ABORT_SECONDS))
         if raised is not None and not isinstance(raised, RAISED):
             raise raised
 
@@ -264,24 +247,24 @@ class KafkaWriter:
         """Clear the transaction's state, including delivery reports of records that an abort dropped."""
         self._status = KafkaWriterStatus.IDLE
         self._touched, self._queued = set(), {}
-        self._refused, self._refused_by, self._misreported = None, "", None
+        self._sender.reset()
 
     def _make_unusable(self) -> None:
         self._status = KafkaWriterStatus.UNUSABLE
-        self._touched, self._next, self._queued = set(), {}, {}
-        del self._producer
+        self._touched, self._queued = set(), {}
+        del self._sender
 
     def _check_open(self) -> None:
         if self._status is KafkaWriterStatus.UNUSABLE:
             raise LogError("writer-spent", f"writer {self._id!r} failed or was closed", "open a new writer")
 
 
-def _misreported(writer: str, partition: TopicPartition, offset: int | None, lowest: int) -> LogError:
-    got = "no offset" if offset is None else f"offset {offset}, although {lowest} is the lowest possible,"
+def _misreported(writer: str, found: Misreport) -> LogError:
+    got = f"offset {found.offset}, although {found.lowest} is the lowest possible,"
     return LogError(
         "offset-unknown",
-        f"the broker reported {got} for a record of writer {writer!r} in {partition};"
-        " its transaction is not committed",
+        f"the broker reported {'no offset' if found.offset is None else got} for a record of writer"
+        f" {writer!r} in {found.partition}; its transaction is not committed",
         "open the writer again and write the records again",
         retryable=True,
     )
