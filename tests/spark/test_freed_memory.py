@@ -9,7 +9,7 @@ import sys
 import pytest
 
 USE = """
-import resource
+import ctypes, resource
 from tidegate.spark.worker import keep_freed_memory
 
 def faults():
@@ -19,6 +19,8 @@ def faults():
         del buffers
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
+NO_HUGE_PAGES = 41  # of prctl: one of them would stand for 512 pages
+ctypes.CDLL(None).prctl(NO_HUGE_PAGES, 1, 0, 0, 0)
 missing = faults()
 keep_freed_memory()
 faults()

@@ -26,6 +26,13 @@ class Mutable(msgspec.Struct):
     name: str
 
 
+class Listed(msgspec.Struct, frozen=True):
+    """Cannot be changed itself, but its list can."""
+
+    name: str
+    tags: list[str]
+
+
 class Tagged(msgspec.Struct, frozen=True):
     name: str
     tags: list[str] = []
@@ -83,7 +90,9 @@ def test_keys_changed_and_records_dropped_leave_values_as_they_are(kind: type) -
     assert unchanged(kind, grouped)
 
 
-@pytest.mark.parametrize("kind", [Mutable, Tagged, Numbered, Checked, float, dict[str, int], list[int]])
+@pytest.mark.parametrize(
+    "kind", [Mutable, Listed, Tagged, Numbered, Checked, float, dict[str, int], list[int]]
+)
 def test_values_that_may_change_on_their_way_are_written_again(kind: Any) -> None:
     assert not unchanged(kind, grouped)
 
