@@ -191,15 +191,18 @@ static PyObject *py_flush(PyObject *self, PyObject *args) {
     return returned((producer *)self, Py_BuildValue("(i(iNOOO))", left, fatal, shown, Py_True, Py_False, Py_False));
 }
 
-static PyObject *py_connect(PyObject *self, PyObject *args) {
+static PyObject *py_cluster_id(PyObject *self, PyObject *args) {
     rd_kafka_t *rk = ((producer *)self)->rk;
+    char *id;
     int timeout;
     if (!PyArg_ParseTuple(args, "i", &timeout)) return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    char *id = kafka.clusterid(rk, timeout);
-    if (id) kafka.mem_free(rk, id);
+    id = kafka.clusterid(rk, timeout);
     Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
+    if (!id) Py_RETURN_NONE;
+    PyObject *found = PyUnicode_FromString(id);
+    kafka.mem_free(rk, id);
+    return found;
 }
 
 #define TRANSACTION(what)                                                                                         \
@@ -272,7 +275,7 @@ static PyMethodDef methods[] = {
      "queue rows; (how many, error or None), fewer without an error if librdkafka's queue is full."},
     {"poll", py_poll, METH_VARARGS, "poll(milliseconds): handle reports, logs and errors."},
     {"flush", py_flush, METH_VARARGS, "flush(milliseconds): send what is queued; (how many records are left, fatal error or None)."},
-    {"connect", py_connect, METH_VARARGS, "connect(milliseconds): wait for the cluster's id."},
+    {"cluster_id", py_cluster_id, METH_VARARGS, "cluster_id(milliseconds): wait for it; None if no broker answers."},
     {"init_transactions", py_init_transactions, METH_VARARGS, "init_transactions(milliseconds): error or None."},
     {"begin_transaction", py_begin_transaction, METH_NOARGS, "begin_transaction(): error or None."},
     {"commit_transaction", py_commit_transaction, METH_VARARGS, "commit_transaction(milliseconds): error or None."},

@@ -247,8 +247,9 @@ def test_logs_reach_the_logger_with_their_levels(
 
 
 def test_errors_in_the_background_are_noted_and_logged(
-    compiled: Any, caplog: pytest.LogCaptureFixture
+    compiled: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tidegate.log.kafka.clients.CONNECT_SECONDS", 0.1)
     clients = Clients("127.0.0.1:1", {})
     sender = clients.sender(QUICK)
     deadline = time.monotonic() + SECONDS

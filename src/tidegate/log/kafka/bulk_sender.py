@@ -46,9 +46,10 @@ class BulkSender:
         except ValueError as error:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, str(error))) from None
 
-    def connect(self, seconds: float) -> None:
-        """Wait until a broker answered."""
-        self._producer.connect(_milliseconds(seconds))
+    def cluster_id(self, seconds: float) -> str | None:
+        """Return the cluster's id, or None if no broker has answered after so many seconds."""
+        found: str | None = self._producer.cluster_id(_milliseconds(seconds))
+        return found
 
     def queue(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         begin, count, columns = 0, batch.num_rows, _buffers(batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from tidegate.errors import LogError
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.checkup import Checkup
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.cluster_id import await_cluster_id
 from tidegate.log.kafka.error_mapping import translate_error
 from tidegate.log.kafka.mirror import Mirror
 from tidegate.log.kafka.reader import KafkaReader
@@ -119,11 +119,10 @@ class KafkaLog:
         return start, int(self.ends([partition], committed=False)[partition])
 
     def _reach(self) -> str:
-        with suppress(KafkaException):
-            found: str | None = self._clients.admin.cluster_id(REACH_SECONDS)
-            if found:
-                return found
-        raise self._unreachable()
+        found = await_cluster_id(self._clients.admin.cluster_id, REACH_SECONDS)
+        if not found:
+            raise self._unreachable()
+        return found
 
     def _unreachable(self) -> LogError:
         self._clients.admin.poll(0)  # delivers the errors that it met
