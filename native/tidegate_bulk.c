@@ -92,25 +92,18 @@ static int bucket_for(page *into, const rd_kafka_message_t *message, int last) {
     return into->bucket_count++;
 }
 
-/* Counts the bytes of a record's headers. A name that is not UTF-8 raises UnicodeDecodeError. */
-static int count_headers(bucket *into, const meta *own) {
-    const char *name, *checked = "";
+/* Counts the bytes of a record's headers. */
+static void count_headers(bucket *into, const meta *own) {
+    const char *name;
     const void *value;
     size_t size;
     if (!own->count) into->headless++;
     into->pairs += (int64_t)own->count;
     for (size_t index = 0; index < own->count; index++) {
         kafka.header_get_all(own->list, index, &name, &value, &size);
-        if (strcmp(name, checked)) {
-            PyObject *decoded = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), NULL);
-            if (!decoded) return 0;
-            Py_DECREF(decoded);
-            checked = name;
-        }
         into->names.bytes += (int64_t)strlen(name);
         count_binary(&into->contents, value, size);
     }
-    return 1;
 }
 
 /* Sorts events into buckets, up to the first error that is not a partition's end. */
@@ -134,7 +127,7 @@ static int sort_page(page *into) {
         own->count++;
         count_binary(&own->keys, message->key, message->key_len);
         count_binary(&own->values, message->payload, message->len);
-        if (!count_headers(own, &found)) return 0;
+        count_headers(own, &found);
     }
     return 1;
 }

@@ -26,6 +26,7 @@ from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.pages import ClientPages
 from tidegate.log.kafka.reader import KafkaReader
 from tidegate.log.kafka.send import send
+from tidegate.log.kafka.zero_time import MARK
 from tidegate.log.records import Row, to_batch
 from tidegate.types import Offset, TopicPartition
 
@@ -247,6 +248,42 @@ def test_a_reader_moves_and_pauses_in_the_compiled_loop(cluster: MockCluster) ->
                     for offset in fetched.batch.column("offset").to_pylist()
                 ]
             assert found == list(range(start, 20))
+
+
+class TestHeaderNames:
+    """Kafka's client for Python cannot read a header whose name is not UTF-8."""
+
+    @pytest.fixture
+    def partition(self, cluster: MockCluster, compiled: Any) -> TopicPartition:
+        """One with such a record, after another one."""
+        partition = topic(cluster)
+        write(cluster, partition, [Row(b"k", b"v", 5, [("é", b"1")])])
+        one, ends = (0, None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"k")), b"\0\0\0\0\3\0\0\0"
+        name = (0, None, pa.py_buffer(ends), pa.py_buffer(b"a\xffb"))
+        producer = compiled.Producer([("bootstrap.servers", cluster.bootstrap)], print, print)
+        time_of_it = (0, pa.py_buffer((5).to_bytes(8, "little")))
+        appended = producer.append(*partition, 0, 1, time_of_it, one, one, (one[:3], name, one), *MARK)
+        assert appended == (1, None)
+        assert producer.flush(int(1000 * SECONDS)) == (0, None)
+        return partition
+
+    def test_the_compiled_loop_replaces_what_cannot_be_decoded(
+        self, cluster: MockCluster, partition: TopicPartition
+    ) -> None:
+        found = read_all(open_reader(cluster.clients(), partition), partition)[partition]
+        names = [[pair["name"] for pair in pairs] for pairs in found.column("headers").to_pylist()]
+        assert names == [["é"], ["a\ufffdb"]]
+
+    def test_in_python_the_error_tells_what_to_do(
+        self, cluster: MockCluster, partition: TopicPartition
+    ) -> None:
+        reader = open_reader(cluster.clients_in_python(), partition)
+        with closing(reader), pytest.raises(LogError) as raised:
+            for _ in range(100):
+                reader.poll(0.2)
+        assert raised.value.code == "bad-header-name"
+        assert partition.topic in raised.value.message
+        assert "docs/kafka.md" in raised.value.hint
 
 
 def test_a_closed_client_is_refused_and_not_used(cluster: MockCluster, compiled: Any) -> None:

@@ -124,11 +124,19 @@ def _part(
 
 
 def _headers(count: int, pairs: int, validity: Any, ends: Any, names: Any, contents: Any) -> pa.Array[Any]:
-    parts = [_column(pa.string(), pairs, *names), _column(pa.binary(), pairs, *contents)]
+    parts = [_text(_column(pa.binary(), pairs, *names)), _column(pa.binary(), pairs, *contents)]
     structs = pa.StructArray.from_arrays(parts, fields=list(HEADERS_TYPE.value_type))
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ends)]
     listed: pa.Array[Any] = pa.Array.from_buffers(HEADERS_TYPE, count, buffers, children=[structs])
     return listed
+
+
+def _text(names: pa.Array[Any]) -> pa.Array[Any]:
+    """Return names of headers as text. What is not UTF-8 is replaced, as Kafka's client for Java does."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())
 
 
 def _column(kind: Any, count: int, *buffers: Any) -> pa.Array[Any]:

@@ -55,7 +55,12 @@ class KafkaReader:
     def poll(self, timeout: float) -> list[Fetched]:
         self._identity.check()
         with translated_errors("records cannot be read"):
-            page = self._pages.poll(PAGE_RECORDS, timeout)
+            try:
+                page = self._pages.poll(PAGE_RECORDS, timeout)
+            except (SystemError, UnicodeDecodeError) as cause:
+                if isinstance(cause, SystemError) and not isinstance(cause.__cause__, UnicodeDecodeError):
+                    raise
+                raise self._bad_header_name() from cause
         if page.failure is not None:
             self._fail(page.failure)
         return self._take(page.parts)
@@ -110,6 +115,15 @@ class KafkaReader:
                 self._positions[partition] = offset
                 fetched.append(Fetched(partition, batch, Offset(offset)))
         return fetched
+
+    def _bad_header_name(self) -> LogError:
+        return LogError(
+            "bad-header-name",
+            "a header of a record has a name that is not UTF-8, which Kafka's client for Python cannot read;"
+            f" the record is in one of the topics {sorted({one.topic for one in self._positions})}",
+            'install the module that docs/kafka.md names under "Read and write records faster":'
+            " it replaces such characters",
+        )
 
     def _fail(self, failure: Failure) -> None:
         partition, error = failure
