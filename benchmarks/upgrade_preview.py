@@ -1,9 +1,10 @@
 """The part `preview` of `benchmarks.upgrade`: the rate of a preview beside that of the live app.
 
-One slot in this process first runs the app live over all records, with a commit every 100 ms; then a preview
-of another version recalculates the same records, and compares all rows. In between the log is compacted, or
-the preview would pay for what the live app left to compact. The app counts orders per customer, over whole
-batches; a second one groups them by another key first, through an internal topic.
+One slot in this process, with a slot's settings for memory, first runs the app live over all records, with a
+commit every 100 ms; then a preview of another version recalculates the same records, and compares all rows.
+In between the log is compacted, or the preview would pay for what the live app left to compact. The app
+counts orders per customer, over whole batches; a second one groups them by another key first, through an
+internal topic.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidegate import App, TableTopic
 from tidegate.clock import SystemClock
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.runtime.driver.prepare import prepare
+from tidegate.spark.worker import keep_freed_memory, rare_garbage_collection
 from tidegate.upgrade.previews import Preview, run_preview
 from tidegate.upgrade.runners import InProcess
 
@@ -45,11 +47,12 @@ def grouping(version: int) -> App:
 def measure(report: Report, quick: bool) -> None:
     """Take turns: the speed of a rented core changes from one second to the next."""
     records, turns = (QUICK_RECORDS, 1) if quick else (RECORDS, TURNS)
+    keep_freed_memory()
     for name, build in (("count", counting), ("group_by and count", grouping)):
         lives, previews, ratios, comparisons, rows = [], [], [], [], 0
         for turn in range(turns):
             report.progress(f"preview, {name}: {records:,} records, turn {turn + 1} of {turns}")
-            with fresh(records) as place:
+            with rare_garbage_collection(), fresh(records) as place:
                 live = live_seconds(place, build, records)
                 assert isinstance(place.log, SqliteLog)
                 place.log.upkeep()

@@ -27,12 +27,17 @@ EXECUTORS_SECONDS = 20.0
 STABLE_SECONDS = 2.0
 JVM_SECONDS = 30.0
 """How long a JVM may take to end; writing the archive of its classes takes a few of them."""
+KEEPS_ARROW_MEMORY, ARROW_MEMORY_MS = "MIMALLOC_PURGE_DELAY", "10000"
+"""How long Arrow's allocator keeps freed memory before it returns it to the system. It reads the environment
+when it is loaded. By default it is so short that the buffers of each batch are new pages, which the system
+has to clear."""
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)\])?$")
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.python.worker.faulthandler.enabled": "true",
+    f"spark.executorEnv.{KEEPS_ARROW_MEMORY}": ARROW_MEMORY_MS,
 }
 _JAVA_OPTIONS, _MORE_JAVA_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -63,7 +68,7 @@ def start_session(
     master = spark_config.master
     cores = _local_cores(master)
     _check_master(master)
-    conf = {**_DEFAULTS, **spark_config.conf}
+    conf = {**_DEFAULTS, **_own_environment(), **spark_config.conf}
     if cores is not None:
         slots = slots or cores
         master, conf = f"local[{slots + SPARE_CORES}]", {**_LOOPBACK, **conf}
@@ -87,6 +92,12 @@ def start_session(
     if cores is None and slots is None:
         _await_executors(session)
     return session, slots
+
+
+def _own_environment() -> dict[str, str]:
+    """Return the conf that hands on what the user set in the environment."""
+    own = os.environ.get(KEEPS_ARROW_MEMORY)
+    return {} if own is None else {f"spark.executorEnv.{KEEPS_ARROW_MEMORY}": own}
 
 
 def end_session(session: SparkSession, notify: Callable[[str], None] = lambda _: None) -> None:
