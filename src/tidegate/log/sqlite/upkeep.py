@@ -7,8 +7,8 @@ so live commits run in between.
 
 A process that is suspended within a round keeps the lock. Then the others still checkpoint the WAL once it is
 twice its intended length, but no process runs retention or compaction until the suspended one resumes or
-ends; `tidegate doctor` shows it. One that is suspended inside SQLite's own checkpoint blocks checkpoints too,
-and the WAL grows.
+ends; `tidegate doctor` shows it. One that is suspended inside a transaction, or inside SQLite's own
+checkpoint, prevents checkpoints too, and the WAL grows.
 
 A topic whose upkeep fails (because of a damaged batch, for example) is reported and does not hold up the
 others.
