@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.log.compiled_loops import SECONDS, rows, topic
 from tests.log.mock_cluster import MockCluster, mock_cluster
 
 from tidegate.errors import LogError
@@ -31,26 +31,12 @@ from tidegate.log.records import Row, to_batch
 from tidegate.types import Offset, TopicPartition
 
 FETCH = 1
-SECONDS = 30.0
-_numbers = count()
-
-bytes_or_none = st.none() | st.binary(max_size=40)
-header_lists = st.lists(st.tuples(st.text("aé0\U0001f30a", max_size=9), bytes_or_none), max_size=3)
-rows = st.builds(
-    Row, bytes_or_none, bytes_or_none, st.sampled_from([0, 1, 2, 1_700_000_000_000]), header_lists
-)
 
 
 @pytest.fixture(scope="module")
 def cluster(compiled: Any) -> Iterator[MockCluster]:
     with mock_cluster() as made:
         yield made
-
-
-def topic(cluster: MockCluster) -> TopicPartition:
-    name = f"t{next(_numbers)}"
-    cluster.create(name)
-    return TopicPartition(name, 0)
 
 
 def write(cluster: MockCluster, partition: TopicPartition, written: list[Row]) -> None:

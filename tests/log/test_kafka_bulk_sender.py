@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.log.compiled_loops import SECONDS, numbers, rows, topic
 from tests.log.mock_cluster import END_TRANSACTION, PRODUCE, Described, MockCluster, mock_cluster
 
 from tidegate.clock import SystemClock
@@ -28,15 +28,7 @@ from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.log.records import Row, to_batch
 from tidegate.types import Offset, TopicPartition
 
-SECONDS = 30.0
 QUICK: dict[str, Any] = {"transactional.id": "bulk", "linger.ms": 0}
-_numbers = count()
-
-bytes_or_none = st.none() | st.binary(max_size=40)
-header_lists = st.lists(st.tuples(st.text("aé0\0\U0001f30a", max_size=9), bytes_or_none), max_size=3)
-rows = st.builds(
-    Row, bytes_or_none, bytes_or_none, st.sampled_from([0, 1, 2, 1_700_000_000_000]), header_lists
-)
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +37,8 @@ def cluster(compiled: Any) -> Iterator[MockCluster]:
         yield made
 
 
-def topic(cluster: MockCluster) -> TopicPartition:
-    name = f"t{next(_numbers)}"
-    cluster.create(name)
-    return TopicPartition(name, 0)
-
-
 def begun(clients: Clients) -> Sender:
-    sender = clients.sender(QUICK | {"transactional.id": f"id{next(_numbers)}"})
+    sender = clients.sender(QUICK | {"transactional.id": f"id{next(numbers)}"})
     sender.init_transactions(SECONDS)
     sender.begin_transaction()
     return sender
@@ -178,7 +164,7 @@ def test_a_record_that_the_client_refuses_is_reported_alike(cluster: MockCluster
         cluster.clients(producer={"message.max.bytes": 1000}),
         cluster.clients_in_python(producer={"message.max.bytes": 1000}),
     ):
-        writer = KafkaWriter(clients, Described(clients), SystemClock(), f"id{next(_numbers)}")
+        writer = KafkaWriter(clients, Described(clients), SystemClock(), f"id{next(numbers)}")
         with pytest.raises(LogError) as raised:
             writer.append(partition, to_batch([Row(b"k", b"v" * 2000, 5, [("name", b"h")])]))
         errors.append((raised.value.code, raised.value.hint, raised.value.retryable))
