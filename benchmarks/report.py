@@ -53,9 +53,11 @@ class Report:
     progress: Callable[[str], None] = lambda _: None
     """Prints what is being measured now: a run takes long."""
 
-    def measured(self, name: str, value: float, unit: str) -> None:
-        """A number of which nothing was promised."""
-        self.results.append(Result(name, value, unit))
+    def measured(self, name: str, value: float | Sequence[float], unit: str) -> None:
+        """A number, or one of each round, of which nothing was promised."""
+        rounds = tuple(value) if isinstance(value, Sequence) else ()
+        middle = median(rounds) if isinstance(value, Sequence) else value
+        self.results.append(Result(name, middle, unit, rounds=rounds if len(rounds) > 1 else ()))
 
     def at_least(self, name: str, value: float | Sequence[float], unit: str, target: float) -> None:
         """A number, or one of each round, that should reach the target."""

@@ -34,9 +34,17 @@ typedef struct {
     binary keys, values, names, contents;
 } bucket;
 
+/* What is found of an event when it is sorted. To ask librdkafka for the headers of a record that has none costs
+ * an allocation, so it is asked once for those. */
+typedef struct {
+    int64_t timestamp;
+    int32_t bucket; /* -1: not a record */
+    int32_t headers;
+} note;
+
 typedef struct {
     rd_kafka_message_t **messages;
-    int32_t *bucket_of; /* -1: not a record */
+    note *notes;
     ssize_t count;
     bucket *buckets;
     int bucket_count, bucket_room;
@@ -111,7 +119,7 @@ static int sort_page(page *into) {
     int last = -1;
     for (ssize_t index = 0; index < into->count; index++) {
         const rd_kafka_message_t *message = into->messages[index];
-        into->bucket_of[index] = -1;
+        into->notes[index].bucket = -1;
         if (message->err && message->err != ERR_PARTITION_EOF) {
             into->failure = message;
             into->count = index; /* what follows is dropped by the caller's error too */
@@ -123,7 +131,7 @@ static int sort_page(page *into) {
         own->next = message->offset + !message->err;
         if (own->ended) continue;
         meta found = meta_of(into, message);
-        into->bucket_of[index] = last;
+        into->notes[index] = (note){found.timestamp, last, (int32_t)found.count};
         own->count++;
         count_binary(&own->keys, message->key, message->key_len);
         count_binary(&own->values, message->payload, message->len);
@@ -144,30 +152,32 @@ static int allocate_bucket(bucket *own) {
     return allocate_binary(&own->names, own->pairs) && allocate_binary(&own->contents, own->pairs);
 }
 
-static void fill_headers(bucket *own, const meta *found) {
+static void fill_headers(bucket *own, const rd_kafka_message_t *message, int32_t count) {
     const char *name;
     const void *value;
     size_t size;
-    for (size_t index = 0; index < found->count; index++) {
-        kafka.header_get_all(found->list, index, &name, &value, &size);
+    rd_kafka_headers_t *list = NULL;
+    if (count) kafka.message_headers(message, &list);
+    for (int32_t index = 0; index < count; index++) {
+        kafka.header_get_all(list, (size_t)index, &name, &value, &size);
         add_binary(&own->names, name, strlen(name));
         add_binary(&own->contents, value, size);
     }
-    if (own->header_bits && found->count) own->header_bits[own->row >> 3] |= (uint8_t)(1 << (own->row & 7));
+    if (own->header_bits && count) own->header_bits[own->row >> 3] |= (uint8_t)(1 << (own->row & 7));
     own->header_ends[own->row + 1] = own->names.row;
 }
 
 static void fill_page(page *from) {
     for (ssize_t index = 0; index < from->count; index++) {
-        if (from->bucket_of[index] < 0) continue;
+        const note *found = &from->notes[index];
+        if (found->bucket < 0) continue;
         const rd_kafka_message_t *message = from->messages[index];
-        bucket *own = &from->buckets[from->bucket_of[index]];
-        meta found = meta_of(from, message);
+        bucket *own = &from->buckets[found->bucket];
         own->offsets[own->row] = message->offset;
-        own->times[own->row] = found.timestamp;
+        own->times[own->row] = found->timestamp;
         add_binary(&own->keys, message->key, message->key_len);
         add_binary(&own->values, message->payload, message->len);
-        if (own->pairs) fill_headers(own, &found);
+        if (own->pairs) fill_headers(own, message, found->headers);
         own->row++;
     }
 }
@@ -283,9 +293,9 @@ static PyObject *py_fetch(PyObject *self, PyObject *args) {
     if (room < 1) return PyErr_Format(PyExc_ValueError, "room for %zd records", room);
     if (!open_queues(id, &queue, &main)) return NULL;
     own.messages = malloc((size_t)room * sizeof *own.messages);
-    own.bucket_of = malloc((size_t)room * sizeof *own.bucket_of);
+    own.notes = malloc((size_t)room * sizeof *own.notes);
     ssize_t received = -1;
-    if (own.messages && own.bucket_of)
+    if (own.messages && own.notes)
         received = receive(queue, main, own.messages, (size_t)room, timeout);
     else
         PyErr_NoMemory();
@@ -304,7 +314,7 @@ static PyObject *py_fetch(PyObject *self, PyObject *args) {
     kafka.queue_destroy(main);
     kafka.queue_destroy(queue);
     free(own.buckets);
-    free(own.bucket_of);
+    free(own.notes);
     free(own.messages);
     return result;
 }

@@ -2,10 +2,13 @@
 
 Records of the first committed output are left out, and so is the start of the engine. CPU is that of the
 engine's processes over the same time, the broker's beside it; memory is the sum of what all processes of the
-engine held at the same moment.
+engine held at the same moment. Engines with a target are measured in turns, in several rounds; Quix, which
+takes minutes, and those without a target once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from benchmarks.peers.bench import Bench, Counted
 
@@ -15,18 +18,37 @@ TARGETS = (
     ("tidegate-process", "streams-tuned", 0.75),
     ("tidegate", "quix", 12.0),
 )
+ONCE = ("tidegate-aggregate", "tidegate-plain", "tidegate-process-plain", "quix")
 
 
 def measure(bench: Bench) -> None:
     """Each engine in turn, on the same source."""
-    found: dict[str, Counted] = {}
-    for name, peer in bench.chosen.items():
-        found[name] = one = bench.counted(name)
-        bench.report.measured(f"{peer.name}: throughput", one.per_second, "records/s")
-        bench.report.measured(f"{peer.name}: CPU", one.cpu_per_million, "s per million")
-        bench.report.measured(f"{peer.name}: CPU of the broker", one.broker_cpu_per_million, "s per million")
-        bench.report.measured(f"{peer.name}: peak memory", one.peak / 2**20, "MiB")
+    found = {name: [bench.counted(name)] for name in bench.chosen}
+    for number in range(1, bench.rounds):
+        for name in bench.chosen:
+            if name not in ONCE:
+                found[name].append(bench.count(name, f"{name}-round-{number}"))
+    for rounds in found.values():
+        _show(bench, rounds)
     for ours, theirs, target in TARGETS:
         if ours in found and theirs in found:
-            name = f"throughput of {found[ours].peer.name}, times {found[theirs].peer.name}"
-            bench.report.at_least(name, found[ours].per_second / found[theirs].per_second, "x", target)
+            name = f"throughput of {found[ours][0].peer.name}, times {found[theirs][0].peer.name}"
+            bench.report.at_least(name, _ratios(found[ours], found[theirs]), "x", target)
+
+
+def _show(bench: Bench, rounds: Sequence[Counted]) -> None:
+    name = rounds[0].peer.name
+    for what, values, unit in (
+        ("throughput", [one.per_second for one in rounds], "records/s"),
+        ("CPU", [one.cpu_per_million for one in rounds], "s per million"),
+        ("CPU of the broker", [one.broker_cpu_per_million for one in rounds], "s per million"),
+        ("peak memory", [one.peak / 2**20 for one in rounds], "MiB"),
+    ):
+        bench.report.measured(f"{name}: {what}", values, unit)
+
+
+def _ratios(ours: Sequence[Counted], theirs: Sequence[Counted]) -> list[float]:
+    """Round by round; one that was measured once is compared with each round of the other."""
+    if len(theirs) < len(ours):
+        theirs = [theirs[0]] * len(ours)
+    return [mine.per_second / other.per_second for mine, other in zip(ours, theirs, strict=True)]

@@ -272,7 +272,7 @@ class Restore:
         limit = self._manager.limits.replay_buffer_bytes
         for partition, found in list(self._buffers.items()):
             ready = flush or found.next >= self._targets[partition] or not self._on_lmdb(partition)
-            if not ready and found.unfolded >= limit // 2:
+            if not ready and found.unfolded >= limit:
                 found.fold()
                 ready = found.bytes >= limit or found.records >= REPLAY_BUFFER_RECORDS
             if ready:
