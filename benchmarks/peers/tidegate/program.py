@@ -94,11 +94,11 @@ def main(
 
 def _on_spark(name: str, config: Config, slots: int) -> tuple[AtWork, Callable[[], object]]:
     from tidegate.spark.running import Running
-    from tidegate.spark.session import start_session
+    from tidegate.spark.session import end_session, start_session
 
     app = load_app(name, config.settings)
-    session, _ = start_session(app.id, {"master": f"local[{slots}]"}, slots)
-    return Running(app, name, session, config, slots=slots), session.stop
+    session, _ = start_session(app.id, {"master": f"local[{slots}]"}, slots, archive=True)
+    return Running(app, name, session, config, slots=slots), lambda: end_session(session, lambda _: None)
 
 
 def _plain(name: str, config: Config, slots: int) -> tuple[AtWork, Callable[[], object]]:
