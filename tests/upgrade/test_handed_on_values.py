@@ -19,6 +19,7 @@ from tidegate.log.reads import read_between
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
+from tidegate.runtime.output.blocks import parts
 from tidegate.runtime.replay import Cut
 from tidegate.state.manager import Limits
 from tidegate.types import TopicPartition
@@ -99,7 +100,8 @@ def test_a_replay_hands_on_bytes_and_comes_to_the_same_rows(
                 [TopicPartition(internal, number) for number in range(PARTITIONS)]
             ).items()
             for batch in read_between(log, at, 0, end)
-            for value in batch.column(3).to_pylist()
+            for part in parts(at, batch)
+            for value in part.records.column(2).to_pylist()
             if value is not None
         ]
         assert between

@@ -22,6 +22,7 @@ from tidegate.runtime.replay import Cut
 from tidegate.runtime.slot.slot import Slot
 from tidegate.state.manager import Limits
 from tidegate.testing import Driver
+from tidegate.types import TopicPartition
 from tidegate.upgrade.compared_rows import Compared
 from tidegate.upgrade.cut import live_cut
 from tidegate.upgrade.recalculate import Pins, Recalculation, Step
@@ -110,6 +111,48 @@ def test_killed_at_any_point_it_goes_on_and_comes_to_the_same_rows(tmp_path: Pat
             break
         assert killed > 5
         assert w.rows(run) == expected
+
+
+class InSmallSteps(Noting):
+    """Behind internal topics takes two records of each task at a time, and commits each time."""
+
+    def _opened(self, run: Run, pinned: Pins) -> list[Slot]:
+        slots = super()._opened(run, pinned)
+        self._commit_seconds = 0.0 if run.step and run.step[1] else 1.0
+        for slot in slots:
+            slot.pace = slot.pace._replace(most_shares=1)
+            slot.records_per_step = 2 if run.step and run.step[1] else 10_000
+        return slots
+
+
+def test_killed_within_a_sorted_partition_it_goes_on_behind_what_it_has_taken(tmp_path: Path) -> None:
+    """Its position may be above the end of the partition, in which a block of records has one offset."""
+    above_the_end = 0
+    with world(versions.ordered, tmp_path) as w:
+        for _ in range(10):
+            send(w.d, STORY)
+        w.d.run()
+        run = w.prepared()
+        cut = w.cut(run)
+        number = 5
+        while True:
+            try:
+                with installed(kill(number)):
+                    Recalculation(run, InSmallSteps(tmp_path)).run(cut)
+            except Killed:
+                number += 5
+                at = {
+                    TopicPartition(topic, one): offset
+                    for position in read_positions(w.d.log, ID).values()
+                    for topic, offsets in position.sources.items()
+                    for one, offset in offsets.items()
+                }
+                ends = w.d.log.ends(at)
+                above_the_end += any(offset > ends[partition] for partition, offset in at.items())
+                continue
+            break
+        assert above_the_end > 3
+        assert w.rows(run) == fresh_rows(w.app, w.d.log, cut, None)
 
 
 class Keeping(Noting):

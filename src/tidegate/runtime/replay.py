@@ -7,6 +7,8 @@ finished: that its offsets are at the pins does not show that its timers were ca
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from tidegate.types import TopicPartition
@@ -14,10 +16,27 @@ from tidegate.types import TopicPartition
 REPLAYED, FAILED = "replayed", "failed"
 """Entries of the progress in a position: the round of a replay that the task has finished, and how many
 records were skipped or dead-lettered since its first start, also of a live task."""
+_SENT = "sent/"
 
 
 Ends = dict[TopicPartition, int]
 EndsByTopic = dict[str, dict[int, int]]
+
+
+def sent_progress(sent: Mapping[TopicPartition, int]) -> dict[str, str]:
+    """Return the entries of the progress in a position for how many records a task of a replay has written to
+    internal topics: their ends do not show it, since a block of records has one offset."""
+    return {f"{_SENT}{topic}/{number}": str(count) for (topic, number), count in sent.items()}
+
+
+def sent_of(progress: Mapping[str, str]) -> Ends:
+    """Return what `sent_progress` wrote."""
+    found: Ends = {}
+    for name, count in progress.items():
+        if name.startswith(_SENT):
+            topic, _, number = name.removeprefix(_SENT).rpartition("/")
+            found[TopicPartition(topic, int(number))] = int(count)
+    return found
 
 
 class Cut(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from tidegate.runtime.modes import Mode, on_stream_time
 from tidegate.runtime.replay import Replay
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest
-from tidegate.topology.node import INTERNAL, Node, NodeKind
+from tidegate.topology.node import INTERNAL, KEPT, Node, NodeKind
 from tidegate.topology.unchanged_values import holds_unchanged_values
 from tidegate.types import TopicPartition
 
@@ -59,6 +59,18 @@ class RunContext:
         """Return whether the values of an internal topic are those of a source, to the byte: only in a
         replay, whose internal topics nobody else writes or reads."""
         return self.mode == "replay" and holds_unchanged_values(self.topology, node)
+
+    def packs(self, node: Node) -> bool:
+        """Return whether records of an internal topic are written in blocks: in a replay, if nobody reads the
+        topic later, and no DataFrame stage does."""
+        return (
+            self.mode == "replay"
+            and self.replay is not None
+            and node.kind in INTERNAL
+            and not node.options.get(KEPT)
+            and self.topic_of(node) in self.manifest.purged()
+            and not any(node.id in stage.inputs for stage, _ in self.topology.stages())
+        )
 
     def inputs(
         self, subtopology: Subtopology, partition: int, kinds: Collection[NodeKind] | None = None

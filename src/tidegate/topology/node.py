@@ -51,6 +51,8 @@ class NodeKind(StrEnum):
 
 INTERNAL = (NodeKind.REPARTITION, NodeKind.TABLE_GROUP, NodeKind.FRAME, NodeKind.ADMITTED)
 """Kinds that write to an internal topic and read from it: a subtopology ends and another begins there."""
+KEPT = "kept"
+"""The option of an internal topic of a recalculation that the new version of the app goes on with."""
 COMMANDS = (NodeKind.GATE_STATUS, NodeKind.GATE_TRIGGER)
 """Sources that are not merged by time: all their records are processed before the next other record."""
 SINKS = (NodeKind.SINK, NodeKind.TABLE_SINK)

@@ -32,7 +32,7 @@ from tidegate.log.positions import Position, TaskId, read_positions
 from tidegate.log.protocol import Log
 from tidegate.runtime.driver.run import Run
 from tidegate.runtime.driver.takeover import fence, take_over
-from tidegate.runtime.replay import FAILED, REPLAYED, Cut, Replay
+from tidegate.runtime.replay import FAILED, REPLAYED, Cut, Replay, sent_of
 from tidegate.runtime.topics.control import ROLE, bad_control, read_control, write_control
 from tidegate.topology.graph import Subtopology
 from tidegate.types import TopicPartition
@@ -51,6 +51,8 @@ class Round(msgspec.Struct, frozen=True):
     cut: Cut
     wall_before: int = 0
     sorted_from: dict[str, dict[int, int]] = {}
+    sent_before: dict[str, dict[int, int]] = {}
+    """How many records of each internal partition the rounds before have written, and read."""
 
 
 _round = msgspec.json.Decoder(Round)
@@ -155,16 +157,35 @@ class Recalculation:
         self, sub: Subtopology, positions: Mapping[TaskId, Position], known: Pins
     ) -> StepProgress:
         done, to_do = 0, 0 if all(topic in self._topics(known) for topic in self._inputs(sub)) else None
+        sent = _sent(positions)
         for task, partitions in replace(self._run, step=(sub.component, sub.number)).positioned():
             position = positions.get(task)
             for partition in partitions:
                 start = self._run.context.topics[partition.topic].starts[partition.partition]
+                records = known.get(partition, start) - start
+                at = start
                 if position is not None:
                     at = position.sources.get(partition.topic, {}).get(partition.partition, start)
-                    done += max(0, at - start)
+                taken = at - start
+                if partition in sent and self._round is not None:
+                    records = sent[partition]
+                    taken = self._taken_of_blocks(self._round, partition, position, at, records)
+                done += max(0, taken)
                 if to_do is not None:
-                    to_do += max(0, known[partition] - start)
+                    to_do += max(0, records)
         return StepProgress(sub.component, sub.number, done, to_do)
+
+    def _taken_of_blocks(
+        self, current: Round, partition: TopicPartition, position: Position | None, at: int, records: int
+    ) -> int:
+        """Return how many records of an internal partition a task has taken: until it has finished, its
+        offsets are numbers of records in the sorted order."""
+        if position is not None and position.progress.get(REPLAYED) == str(current.number):
+            return records
+        topic, number = partition
+        start = self._run.context.topics[topic].starts[number]
+        begun = current.sorted_from.get(topic, {}).get(number, start)
+        return min(records, current.sent_before.get(topic, {}).get(number, 0) + max(0, at - begun))
 
     # --- steps ----------------------------------------------------------------------------------------
 
@@ -190,7 +211,11 @@ class Recalculation:
             Round(1, cut)
             if before is None
             else Round(
-                before.number + 1, cut, before.cut.wall, by_topic(self._internal_ends(self._own_internal()))
+                before.number + 1,
+                cut,
+                before.cut.wall,
+                by_topic(self._internal_ends(self._own_internal())),
+                by_topic(_sent(read_positions(self._log, self._app))),
             )
         )
         with closing(take_over(self._log, self._app, self._run.manifest.generation, self._clock)) as claim:
@@ -254,3 +279,12 @@ class Recalculation:
 
     def _topics(self, known: Pins) -> set[str]:
         return {partition.topic for partition in known}
+
+
+def _sent(positions: Mapping[TaskId, Position]) -> dict[TopicPartition, int]:
+    """Return how many records all tasks have written to each internal partition."""
+    found: dict[TopicPartition, int] = {}
+    for position in positions.values():
+        for partition, count in sent_of(position.progress).items():
+            found[partition] = found.get(partition, 0) + count
+    return found

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tidegate.log import names
 from tidegate.topology.graph import Component, Subtopology, Topology
-from tidegate.topology.node import COMMANDS, Node, NodeKind
+from tidegate.topology.node import COMMANDS, KEPT, Node, NodeKind
 
 OF_GATES = (NodeKind.GATE, *COMMANDS)
 STATELESS = (
@@ -78,6 +78,7 @@ def _changed(
         if gate.name in gates:
             return replace(node, parents=())
         options = {name: option for name, option in node.options.items() if name != "admitted"}
+        options[KEPT] = True
         return replace(node, kind=NodeKind.REPARTITION, parents=gate.parents[:1], options=options)
     if node.kind is NodeKind.MODEL_REQUESTS and node.topic is not None and node.topic.name in absent:
         topic = copy.copy(node.topic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from tidegate.log.partition_column import FEW_KEYS, partition_column
 from tidegate.log.partitioner import partition_for
 from tidegate.log.records import Headers, columns_to_batch
 from tidegate.log.topic import TopicInfo
+from tidegate.runtime.output.blocks import packed
 from tidegate.runtime.output.staged_rows import folded
 from tidegate.types import TopicPartition
 
@@ -82,12 +83,17 @@ class _Waiting:
 class Target:
     """One topic that a task writes to, with the pending records of each partition."""
 
-    def __init__(self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo) -> None:
+    def __init__(
+        self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo, packs: str | None
+    ) -> None:
         """With `staged`, the name of the task, rows are folded before they are written. They are checked
-        against the topic `checked`."""
+        against the topic `checked`. With `packs`, the name of the task, records are written in blocks."""
         self.check = RowCheck(checked)
         self.name = info.name
         self._staged, self.folds = staged, staged is not None
+        self._packs, self._limit = packs, info.setting("max.message.bytes")
+        self.sent: dict[int, int] = {}
+        """The number of records that were written in blocks to each partition."""
         self._count = info.partitions
         self._without_key = without_key % info.partitions
         self._partitions: dict[bytes, int] = {}
@@ -146,9 +152,20 @@ class Target:
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         for number, waiting in enumerate(self.waiting):
-            waits = waiting.all()
-            for batch in waits if self._staged is None else folded(waits, self._staged):
-                yield TopicPartition(self.name, number), batch
+            partition = TopicPartition(self.name, number)
+            for batch in self._written(partition, waiting.all()):
+                yield partition, batch
+
+    def _written(
+        self, partition: TopicPartition, batches: Sequence[pa.RecordBatch]
+    ) -> Iterable[pa.RecordBatch]:
+        if self._staged is not None:
+            return folded(batches, self._staged)
+        if self._packs is not None:
+            rows = sum(batch.num_rows for batch in batches)
+            self.sent[partition.partition] = self.sent.get(partition.partition, 0) + rows
+            return packed(partition, batches, self._packs, self._limit)
+        return batches
 
 
 def _numbered(keys: pa.Array[Any]) -> NumberedKeys:
@@ -166,12 +183,18 @@ class TaskOutputs:
         self.bytes = 0
 
     def target(
-        self, info: TopicInfo, *, staged: bytes | None = None, checked: TopicInfo | None = None
+        self,
+        info: TopicInfo,
+        *,
+        staged: bytes | None = None,
+        checked: TopicInfo | None = None,
+        packs: str | None = None,
     ) -> Target:
         """Return the target of a topic, created once."""
         target = self._targets.get(info.name)
         if target is None:
-            target = self._targets[info.name] = Target(info, self._partition, staged, checked or info)
+            target = Target(info, self._partition, staged, checked or info, packs)
+            self._targets[info.name] = target
         return target
 
     def add(
@@ -216,6 +239,20 @@ class TaskOutputs:
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         for target in self._targets.values():
             yield from target.batches()
+
+    def sent(self) -> dict[TopicPartition, int]:
+        """Return how many records were written in blocks to each partition, those of this commit too."""
+        return {
+            TopicPartition(name, number): count
+            for name, target in self._targets.items()
+            for number, count in target.sent.items()
+        }
+
+    def resume(self, sent: Mapping[TopicPartition, int]) -> None:
+        """Go on counting from here."""
+        for (topic, number), count in sent.items():
+            if topic in self._targets:
+                self._targets[topic].sent[number] = count
 
     def clear(self) -> None:
         for target in self._targets.values():

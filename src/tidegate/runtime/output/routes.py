@@ -33,7 +33,7 @@ class Routes:
 
     def __init__(self, context: RunContext, outputs: TaskOutputs, task: str) -> None:
         self._context = context
-        self._task = task.encode()
+        self._task = task
         self._outputs = outputs
         self.known: dict[int, Route | None] = {}
         """Those that were looked up, by node."""
@@ -66,9 +66,10 @@ class Routes:
             return None
         known = self._context.topics.get(topic)
         if destination is Destination.STAGING:
-            target = self._outputs.target(self._staging(topic), staged=self._task, checked=known)
+            target = self._outputs.target(self._staging(topic), staged=self._task.encode(), checked=known)
             return Route(target, (), origin=True)
-        target = self._outputs.target(self._context.topics[topic])
+        packs = self._task if self._context.packs(node) else None
+        target = self._outputs.target(self._context.topics[topic], packs=packs)
         if node.kind in INTERNAL:
             hands_on = self._context.hands_on_values(node)
             return Route(target, (), origin=True, hands_on=hands_on, internal=True)

@@ -15,6 +15,7 @@ from tidegate.runtime.output.origin import origin_header
 from tidegate.runtime.output.outputs import TaskOutputs
 from tidegate.runtime.output.routes import Route, Routes
 from tidegate.runtime.output.time_only import MARK, TimeOnlySender
+from tidegate.runtime.replay import sent_of, sent_progress
 from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.tally import Tally
 from tidegate.state.store_time import StoreTime
@@ -98,10 +99,11 @@ class Sender:
         if subtopology is not None:
             sent = int(position.progress.get("told", "-1"))
             self._time_only = TimeOnlySender(self._routes.open(subtopology), sent, self._now)
+            self.outputs.resume(sent_of(position.progress))
 
     def progress(self) -> dict[str, str]:
         """Return what a position records of it."""
-        progress = {"sequence": str(self._sequence)}
+        progress = {"sequence": str(self._sequence), **sent_progress(self.outputs.sent())}
         if self._time_only:
             progress["told"] = str(self._time_only.sent())
         return progress

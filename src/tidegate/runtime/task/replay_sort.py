@@ -3,8 +3,8 @@
 Several tasks write to one partition of an internal topic, and the order of their commits is arbitrary. So
 what the partition holds below the pinned end is sorted by (stream time at the origin, producing task,
 offset): an order that depends on the records alone, since a task writes its own in order. The records get
-new offsets from the start on, as if they had been written in this order, and the positions of a strict task
-refer to these.
+new offsets from the start on, one by one in this order, and the positions of a strict task refer to these
+until it has finished. They may lie behind the end of the partition: a block of records has one offset there.
 
 What does not fit into memory is sorted in pieces, which are spilled to disk and merged.
 """
@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.records import READ_SCHEMA
-from tidegate.runtime.output.origin import TIMED_SCHEMA, origin_columns
+from tidegate.runtime.output.blocks import parts
+from tidegate.runtime.output.origin import TIMED_SCHEMA
 from tidegate.types import TopicPartition
 
 PIECE_BYTES = 64 << 20
@@ -39,19 +40,20 @@ class SortedPartition:
     ) -> None:
         self._partition = partition
         self._start = start
-        self._skip = position - start
+        self._skip = max(0, position - start)
+        self._added = 0
         self._piece_bytes = piece_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
         self._pieces: list[Any] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        origins = origin_columns(self._partition, batch)
-        columns = [*batch.columns, origins.times, origins.tasks]
-        self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER[:2]]))
-        self._bytes += batch.get_total_buffer_size()
+        for part in parts(self._partition, batch):
+            numbers = pa.arange(self._added, self._added + part.records.num_rows)
+            columns = [numbers, *part.records.columns, part.times, part.tasks]
+            self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER[:2]]))
+            self._added += part.records.num_rows
+            self._bytes += part.records.get_total_buffer_size()
         if self._bytes > self._piece_bytes:
             self._spill()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tidegate.errors import StateError
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.topic import TopicInfo
-from tidegate.runtime.replay import Replay
+from tidegate.runtime.replay import REPLAYED, Replay
 from tidegate.runtime.task.merge import Merge
 from tidegate.types import TopicPartition
 
@@ -23,6 +23,8 @@ class SourcePositions:
         pinned: Mapping[TopicPartition, int] | None,
     ) -> None:
         self._pinned = pinned
+        self._recorded = position.progress.get(REPLAYED)
+        self._sorted: set[TopicPartition] = set()
         self.next: dict[TopicPartition, int] = {}
         self.times: dict[TopicPartition, int] = {}
         for partition in partitions:
@@ -52,10 +54,11 @@ class SourcePositions:
         return self.next
 
     def short_of_pins(self) -> bool:
-        """Return whether a strict task's last records are below its pins: when it is done, it moves there
-        without records."""
+        """Return whether a strict task is not at its pins: when it is done, it moves there without
+        records."""
         return self._pinned is not None and any(
-            taken < self._pinned[partition] for partition, taken in self.next.items()
+            taken < self._pinned[partition] or (partition in self._sorted and taken > self._pinned[partition])
+            for partition, taken in self.next.items()
         )
 
     def committed(self, position: Position) -> None:
@@ -63,16 +66,17 @@ class SourcePositions:
         if self._pinned is not None:
             reached = {tp: position.sources[tp.topic][tp.partition] for tp in self.next}
             if all(reached[partition] >= self._pinned[partition] for partition in reached):
-                self.next.update(reached)
+                self.next.update(reached)  # as long as it sorts, where it was already
 
     def to_sort(
         self, internal: Iterable[str], topics: Mapping[str, TopicInfo], replay: Replay | None = None
     ) -> dict[TopicPartition, int]:
         """Return the internal partitions of a strict task, with the offsets to sort from: the start, or the
-        pin of an earlier round."""
-        if self._pinned is None:
+        pin of an earlier round. A task that has finished this round has none."""
+        if self._pinned is None or (replay is not None and self._recorded == str(replay.round)):
             return {}
         starts = {tp: topics[tp.topic].starts[tp.partition] for tp in self._of(internal)}
+        self._sorted = set(starts) if replay is not None else set()
         return (
             starts if replay is None else {tp: max(at, replay.sorts_from(*tp)) for tp, at in starts.items()}
         )
@@ -84,13 +88,19 @@ class SourcePositions:
 
     def position(self, changelogs: dict[str, int], progress: dict[str, str], merge: Merge) -> Position:
         """Return the position to commit. A strict task that is done is at its pinned ends, whatever the
-        offsets of the last records."""
+        offsets of the last records. In partitions that it sorts it moves there when it has finished, and
+        records that: until then its offsets are numbers in the sorted order."""
         ends = self._pinned if self._pinned is not None and merge.done() else {}
+        finished = REPLAYED in progress
         sources: dict[str, dict[int, int]] = {}
         times: dict[str, dict[int, int]] = {}
         for partition, taken in self.next_offsets(merge).items():
             topic, number = partition
-            sources.setdefault(topic, {})[number] = max(taken, ends.get(partition, 0))
+            end = ends.get(partition, 0)
+            if partition in self._sorted:
+                sources.setdefault(topic, {})[number] = end if finished else taken
+            else:
+                sources.setdefault(topic, {})[number] = max(taken, end)
             times.setdefault(topic, {})[number] = self.times[partition]
         return Position(sources=sources, stream_times=times, changelogs=changelogs, progress=progress)
 
