@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,13 @@ from tidegate import App, Context, Record, TableTopic, stores
 from tidegate.clock import ManualClock
 from tidegate.log import names
 from tidegate.log.faultpoints import installed
-from tidegate.log.positions import read_positions
+from tidegate.log.positions import Position, read_positions
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.replay import Cut
+from tidegate.runtime.replay import REPLAYED, Cut, Replay
 from tidegate.runtime.slot.slot import Slot
+from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.state.manager import Limits
+from tidegate.state.store_time import StoreTime
 from tidegate.testing import Driver
 from tidegate.types import TopicPartition
 from tidegate.upgrade.compared_rows import Compared
@@ -153,6 +155,17 @@ def test_killed_within_a_sorted_partition_it_goes_on_behind_what_it_has_taken(tm
             break
         assert above_the_end > 3
         assert w.rows(run) == fresh_rows(w.app, w.d.log, cut, None)
+
+
+@pytest.mark.parametrize("before", ["1", "2"])
+def test_what_a_position_has_recorded_of_this_round_stays(tmp_path: Path, before: str) -> None:
+    """A task that is opened again after its end may commit before it has finished once more."""
+    with world(versions.ordered, tmp_path) as w:
+        context = replace(w.prepared().context, replay=Replay(wall=1, round=2))
+        clock = TaskClock(context, StoreTime())
+        clock.start(Position(progress={REPLAYED: before}))
+        assert clock.progress(0, finished=False).get(REPLAYED) == {"1": None, "2": "2"}[before]
+        assert clock.progress(0, finished=True)[REPLAYED] == "2"
 
 
 class Keeping(Noting):

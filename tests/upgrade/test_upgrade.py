@@ -12,6 +12,8 @@ from tests.upgrade.versions import EVENTS, OUT, PARTITIONS, Rows, fresh_rows
 
 from tidegate import App, TableTopic, Topic
 from tidegate.log import names
+from tidegate.log.positions import read_positions
+from tidegate.runtime.replay import REPLAYED, SENT
 from tidegate.runtime.topics.status import Recalculating, StatusFollower
 from tidegate.runtime.topics.upgrades import UpgradeEntry
 from tidegate.testing import Driver
@@ -61,6 +63,18 @@ def test_only_a_tombstone_for_the_key_that_is_gone() -> None:
         d.run()
         assert d.rows(TOTALS) == {"keyA": 13, "keyB": 5}
         d.assert_stores_match_changelogs()
+
+
+def test_live_positions_hold_nothing_that_only_the_recalculation_needs() -> None:
+    with Driver(versions.grouped(1), partitions=PARTITIONS) as d:
+        send(d, STORY)
+        d.run()
+        d.upgrade(versions.grouped(2))
+        send(d, STORY[:5])
+        d.run()
+        names_of_entries = {name for one in read_positions(d.log, "shop").values() for name in one.progress}
+        assert "sequence" in names_of_entries
+        assert not [name for name in names_of_entries if name == REPLAYED or name.startswith(SENT)]
 
 
 def test_its_progress_is_in_the_status_topic() -> None:

@@ -16,7 +16,8 @@ from tidegate.types import TopicPartition
 REPLAYED, FAILED = "replayed", "failed"
 """Entries of the progress in a position: the round of a replay that the task has finished, and how many
 records were skipped or dead-lettered since its first start, also of a live task."""
-_SENT = "sent/"
+SENT = "sent/"
+"""How the entries of `sent_progress` begin."""
 
 
 Ends = dict[TopicPartition, int]
@@ -26,15 +27,15 @@ EndsByTopic = dict[str, dict[int, int]]
 def sent_progress(sent: Mapping[TopicPartition, int]) -> dict[str, str]:
     """Return the entries of the progress in a position for how many records a task of a replay has written to
     internal topics: their ends do not show it, since a block of records has one offset."""
-    return {f"{_SENT}{topic}/{number}": str(count) for (topic, number), count in sent.items()}
+    return {f"{SENT}{topic}/{number}": str(count) for (topic, number), count in sent.items()}
 
 
 def sent_of(progress: Mapping[str, str]) -> Ends:
     """Return what `sent_progress` wrote."""
     found: Ends = {}
     for name, count in progress.items():
-        if name.startswith(_SENT):
-            topic, _, number = name.removeprefix(_SENT).rpartition("/")
+        if name.startswith(SENT):
+            topic, _, number = name.removeprefix(SENT).rpartition("/")
             found[TopicPartition(topic, int(number))] = int(count)
     return found
 

@@ -21,7 +21,7 @@ from tidegate.log.positions import Position, TaskId, fold_position, read_positio
 from tidegate.log.protocol import Log
 from tidegate.log.reads import read_to_end
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.replay import REPLAYED, Cut, Ends
+from tidegate.runtime.replay import REPLAYED, SENT, Cut, Ends
 from tidegate.topology.graph import Subtopology, Topology
 from tidegate.topology.manifest import Manifest, partition_counts
 from tidegate.topology.node import COMMANDS, Node, NodeKind
@@ -182,7 +182,9 @@ def _progress(replayed: Position | None, before: Position) -> dict[str, str]:
     """Return the progress of the recalculation. Sequence numbers never go back: what a gate admits before and
     after the switch is ordered by them."""
     at = replayed or before
-    found = {name: value for name, value in at.progress.items() if name != REPLAYED}
+    found = {
+        name: value for name, value in at.progress.items() if name != REPLAYED and not name.startswith(SENT)
+    }
     numbers = [int(one.progress.get("sequence", "0")) for one in (at, before)]
     return {**found, "sequence": str(max(numbers))}
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.log.checks import check_batch
 from tidegate.log.records import READ_SCHEMA, Row, rows_of, to_batch
+from tidegate.log.topic import TopicInfo
 from tidegate.runtime.output.blocks import BLOCK_BYTES, LEAST_LIMIT, packed, parts
 from tidegate.runtime.output.origin import origin_header, with_times
 from tidegate.types import TopicPartition
@@ -28,6 +32,15 @@ def as_read(batches: list[pa.RecordBatch], start: int = 7) -> pa.RecordBatch:
     joined = pa.concat_batches(batches)
     offsets = pa.arange(start, start + joined.num_rows)
     return pa.RecordBatch.from_arrays([offsets, *joined.columns], schema=READ_SCHEMA)
+
+
+def accepted(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
+    """All of them; raises if a topic with this limit does not take one."""
+    info = TopicInfo(PARTITION.topic, "uid", {"max.message.bytes": str(limit)}, (0,) * 4)
+    listed = list(batches)
+    for batch in listed:
+        check_batch(info, PARTITION.partition, batch, 10_000)
+    return listed
 
 
 def unpacked(batches: list[pa.RecordBatch]) -> tuple[list[Row], list[int], list[str]]:
@@ -63,27 +76,34 @@ def test_records_come_out_as_they_were_written(
         for number, (size, keyed, valued) in enumerate(sizes)
     ]
     batches = [to_batch(rows[:cut]), to_batch(rows[cut:])]
-    written = list(packed(PARTITION, batches, TASK, limit))
+    written = accepted(packed(PARTITION, batches, TASK, limit), max(limit, 250_000))
     assert unpacked(written) == (rows, [1000 + number for number in range(len(rows))], [TASK] * len(rows))
 
 
 def test_many_records_are_few_blocks_and_none_is_larger_than_the_topic_takes() -> None:
     rows = [row(number, 100) for number in range(20_000)]
     for limit in (LEAST_LIMIT, LIMIT):
-        written = pa.concat_batches(list(packed(PARTITION, [to_batch(rows)], TASK, limit)))
-        sizes = [len(value) for value in written.column(2).to_pylist()]
-        assert max(sizes) <= limit
+        written = pa.concat_batches(accepted(packed(PARTITION, [to_batch(rows)], TASK, limit), limit))
         assert written.num_rows < 20_000 * 400 / min(limit // 2, BLOCK_BYTES)
         assert unpacked([written])[0] == rows
 
 
 def test_large_records_among_small_ones_do_not_make_a_block_too_large() -> None:
-    """The number of records in a block follows from their average size."""
-    limit = 100_000
-    rows = [row(number, 10) for number in range(3000)] + [row(3000 + number, 12_000) for number in range(50)]
-    written = pa.concat_batches(list(packed(PARTITION, [to_batch(rows)], TASK, limit)))
-    assert max(len(value) for value in written.column(2).to_pylist()) <= limit
-    assert unpacked([written])[0] == rows
+    """The number of records in a block follows from their average size. Of these lengths some make the first
+    block as large as a block may be, and leave no room for its own header."""
+    limit = 165_536
+    small = [row(number, 10) for number in range(6, 1500)]
+    for last in range(14_000, 20_000, 40):
+        rows = [*(row(number, 20_000) for number in range(5)), row(5, last), *small]
+        written = accepted(packed(PARTITION, [to_batch(rows)], TASK, limit), limit)
+        assert unpacked(written[:1])[0][:6] == rows[:6]
+
+
+def test_a_record_that_is_large_by_its_headers_is_written_as_it_is() -> None:
+    small = [row(number, 10) for number in range(3)]
+    large = Row(b"k", b"v", 3, (("mine", b"x" * 99_000), origin_header("in/0/3", TASK, 3, 1003)))
+    written = accepted(packed(PARTITION, [to_batch([*small, large])], TASK, 100_000), 100_000)
+    assert unpacked(written)[0] == [*small, large]
 
 
 def test_times_that_are_known_are_not_parsed() -> None:

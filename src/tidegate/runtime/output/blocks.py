@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.checks import HEADER_BYTES
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import APPEND_SCHEMA, Row, to_batch
 from tidegate.runtime.output.origin import TIMED_SCHEMA, TIMES, origin_columns, without_times
@@ -52,16 +53,18 @@ def packed(
     if not timed:
         return
     whole = timed[0] if len(timed) == 1 else pa.concat_batches(timed)
-    most = min(BLOCK_BYTES, limit // 2)
+    most = min(BLOCK_BYTES, (limit - HEADER_BYTES) // 2)
     blocks: list[Row] = []
     for large, batch in _by_size(whole, most // LARGE):
-        if large:
+        for part, data in [(batch, None)] if large else _split(batch, most):
+            if data is not None:
+                time = part.column(0)[0].as_py()
+                blocks.append(Row(None, data, time, ((BLOCK, task.encode()),)))
+                continue
             if blocks:
                 yield to_batch(blocks)
             blocks = []
-            yield without_times(batch)
-        else:
-            blocks += [Row(None, data, time, ((BLOCK, task.encode()),)) for time, data in _split(batch, most)]
+            yield without_times(part)
     if blocks:
         yield to_batch(blocks)
 
@@ -119,14 +122,17 @@ def _by_size(batch: pa.RecordBatch, most: int) -> Iterator[tuple[bool, pa.Record
         yield False, batch.slice(begin)
 
 
-def _split(batch: pa.RecordBatch, most: int) -> Iterator[tuple[int, bytes]]:
-    """Return parts of at most so many bytes if that is possible, each with the time of its first record."""
+def _split(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+    """Return parts of about so many bytes, at most twice as many, each with its data as a block; None for a
+    record that is larger alone, by its headers."""
     count = max(1, batch.num_rows * most // max(1, batch.nbytes))
     for begin in range(0, batch.num_rows, count):
         part = batch.slice(begin, count)
         data = part.serialize().to_pybytes()
-        if len(data) > 2 * most and part.num_rows > 1:
+        if len(data) <= 2 * most:
+            yield part, data
+        elif part.num_rows == 1:
+            yield part, None
+        else:
             yield from _split(part.slice(0, part.num_rows // 2), most)
             yield from _split(part.slice(part.num_rows // 2), most)
-        else:
-            yield part.column(0)[0].as_py(), data

@@ -91,7 +91,8 @@ class Target:
         self.check = RowCheck(checked)
         self.name = info.name
         self._staged, self.folds = staged, staged is not None
-        self._packs, self._limit = packs, info.setting("max.message.bytes")
+        self._task, self.packs = packs, packs is not None
+        self._limit = info.setting("max.message.bytes")
         self.sent: dict[int, int] = {}
         """The number of records that were written in blocks to each partition."""
         self._count = info.partitions
@@ -161,10 +162,10 @@ class Target:
     ) -> Iterable[pa.RecordBatch]:
         if self._staged is not None:
             return folded(batches, self._staged)
-        if self._packs is not None:
+        if self._task is not None:
             rows = sum(batch.num_rows for batch in batches)
             self.sent[partition.partition] = self.sent.get(partition.partition, 0) + rows
-            return packed(partition, batches, self._packs, self._limit)
+            return packed(partition, batches, self._task, self._limit)
         return batches
 
 
@@ -251,8 +252,9 @@ class TaskOutputs:
     def resume(self, sent: Mapping[TopicPartition, int]) -> None:
         """Go on counting from here."""
         for (topic, number), count in sent.items():
-            if topic in self._targets:
-                self._targets[topic].sent[number] = count
+            target = self._targets.get(topic)
+            if target is not None and target.packs:
+                target.sent[number] = count
 
     def clear(self) -> None:
         for target in self._targets.values():

@@ -53,7 +53,7 @@ class SortedPartition:
             columns = [numbers, *part.records.columns, part.times, part.tasks]
             self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER[:2]]))
             self._added += part.records.num_rows
-            self._bytes += part.records.get_total_buffer_size()
+            self._bytes += part.records.nbytes
         if self._bytes > self._piece_bytes:
             self._spill()
 

@@ -96,11 +96,10 @@ class SourcePositions:
         times: dict[str, dict[int, int]] = {}
         for partition, taken in self.next_offsets(merge).items():
             topic, number = partition
-            end = ends.get(partition, 0)
+            at = max(taken, ends.get(partition, 0))
             if partition in self._sorted:
-                sources.setdefault(topic, {})[number] = end if finished else taken
-            else:
-                sources.setdefault(topic, {})[number] = max(taken, end)
+                at = ends.get(partition, taken) if finished else taken
+            sources.setdefault(topic, {})[number] = at
             times.setdefault(topic, {})[number] = self.times[partition]
         return Position(sources=sources, stream_times=times, changelogs=changelogs, progress=progress)
 

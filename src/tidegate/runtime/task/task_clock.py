@@ -75,11 +75,12 @@ class TaskClock:
 
     def progress(self, failed: int, *, finished: bool) -> dict[str, str]:
         """Return what a position records: that a replay has finished, and how many records have failed since
-        the first start of the task, of which `failed` since it was opened."""
+        the first start of the task, of which `failed` since it was opened. What a position has recorded of
+        this round stays: a task that is opened again finishes once more, and may commit before."""
         recorded = {}
         if failed or self._failed_before:
             recorded[FAILED] = str(self._failed_before + failed)
-        if finished and self._replay is not None:
+        if self._replay is not None and (finished or not self.unrecorded()):
             recorded[REPLAYED] = str(self._replay.round)
         return recorded
 
