@@ -55,9 +55,8 @@ class Report:
 
     def measured(self, name: str, value: float | Sequence[float], unit: str) -> None:
         """A number, or one of each round, of which nothing was promised."""
-        rounds = tuple(value) if isinstance(value, Sequence) else ()
-        middle = median(rounds) if isinstance(value, Sequence) else value
-        self.results.append(Result(name, middle, unit, rounds=rounds if len(rounds) > 1 else ()))
+        middle, rounds = _middle(value)
+        self.results.append(Result(name, middle, unit, rounds=rounds))
 
     def at_least(self, name: str, value: float | Sequence[float], unit: str, target: float) -> None:
         """A number, or one of each round, that should reach the target."""
@@ -79,8 +78,7 @@ class Report:
         target: str,
         holds: Callable[[float], bool],
     ) -> None:
-        rounds = tuple(value) if isinstance(value, Sequence) else ()
-        middle = median(rounds) if isinstance(value, Sequence) else value
+        middle, rounds = _middle(value)
         enough = sum(map(holds, rounds)) >= MOST_ROUNDS * len(rounds)
         self.results.append(Result(name, middle, unit, target, holds(middle) and enough, rounds))
 
@@ -152,6 +150,13 @@ def run_parts(
             print(report.as_json())
         else:
             Console(width=None if sys.stdout.isatty() else 140).print(report.table())
+
+
+def _middle(value: float | Sequence[float]) -> tuple[float, tuple[float, ...]]:
+    """The median, and the rounds if there were several."""
+    if not isinstance(value, Sequence):
+        return value, ()
+    return median(value), tuple(value) if len(value) > 1 else ()
 
 
 def median(values: Sequence[float]) -> float:

@@ -7,13 +7,12 @@ left out: it compiles Python files, and `tidegate run` writes its archive of Spa
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks.apps.runtime_apps import COUNTS
+from benchmarks.environment import of_programs
 from benchmarks.report import Report, run
 from benchmarks.runtime_latency import OUTPUTS
 from benchmarks.runtime_orders import fresh
@@ -51,7 +50,7 @@ def tidegate_run() -> float:
         settings = {"TIDEGATE_LOG": "sqlite:///log.db", "TIDEGATE_PARTITIONS": str(place.config.partitions)}
         begun = time.monotonic()
         command = [sys.executable, "-c", RUN, str(folder), "run"]
-        program = Program("run", command, folder, env=_environment() | settings)
+        program = Program("run", command, folder, env=of_programs() | settings)
         try:
             while not find_topic(place.log, COUNTS.name) or not sum(place.log.ends(OUTPUTS).values()):
                 if not program.running or time.monotonic() > begun + PATIENCE:
@@ -66,17 +65,12 @@ def bare_spark() -> float:
     """Seconds until a function in Python has run on each core."""
     with fresh(0) as place:
         begun = time.monotonic()
-        program = Program("bare", [sys.executable, "-c", BARE], place.config.folder, env=_environment())
+        program = Program("bare", [sys.executable, "-c", BARE], place.config.folder, env=of_programs())
         try:
             program.wait_for(lambda event: event["event"] == "done", PATIENCE)
             return time.monotonic() - begun
         finally:
             program.stop()
-
-
-def _environment() -> dict[str, str]:
-    paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths}
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ one, drains and stops the old one, upgrades, and runs.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import of_programs
 from benchmarks.upgrade_source import PARTITIONS, SOURCE, Output, append, one_of_each_partition
 from tidegate.clock import SystemClock
 from tidegate.log.protocol import Log
@@ -103,9 +103,7 @@ def running(version: str, url: str, folder: Path) -> Iterator[Program]:
     """A version at work; at the end it is gone."""
     command = [sys.executable, "-m", "benchmarks.upgrade_program", f"benchmarks.apps.upgraded_apps:{version}"]
     arguments = [url, APP_ID, OUTPUT, str(folder), str(SLOTS)]
-    paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
-    env = {**os.environ, "PYTHONPATH": paths}
-    program = Program(f"{version}", [*command, *arguments], folder / "programs", env=env)
+    program = Program(version, [*command, *arguments], folder / "programs", env=of_programs())
     try:
         yield program
     finally:

@@ -80,10 +80,10 @@ class Bench:
 
     def count(self, name: str, app: str) -> Counted:
         """Let an engine count the source, with state and topics of this app."""
-        self._fill(name)
+        self._fill_and_warm_up(name)
         return self._count(app, self.chosen[name])
 
-    def _fill(self, name: str) -> None:
+    def _fill_and_warm_up(self, name: str) -> None:
         if not self._filled:
             self.report.progress(f"filling the source with {self.records:,} records")
             self.log.create(TopicSpec(SOURCE, PARTITIONS, {"retention.ms": "-1"}))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.environment import of_programs
 from benchmarks.peers.peer import Programs
 from tidegate.serde.plain import IntSerde
 from tidegate.testing.broker.program import Program
@@ -56,5 +56,4 @@ class Tidegate:
             self.slots,
         ]
         command = [sys.executable, "-m", f"{module}.program", *(str(argument) for argument in arguments)]
-        paths = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
-        return Programs([Program("tidegate", command, folder, env={**os.environ, "PYTHONPATH": paths})])
+        return Programs([Program("tidegate", command, folder, env=of_programs())])

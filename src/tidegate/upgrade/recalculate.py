@@ -149,15 +149,14 @@ class Recalculation:
         if positions is None:
             positions = read_positions(self._log, self._app)
         known = {**({} if self._round is None else self._round.cut.offsets()), **self._pins}
-        return [
-            self._progress_of(sub, positions, known) for sub in self._run.context.topology.subtopologies()
-        ]
+        sent = _sent(positions)
+        subtopologies = self._run.context.topology.subtopologies()
+        return [self._progress_of(sub, positions, known, sent) for sub in subtopologies]
 
     def _progress_of(
-        self, sub: Subtopology, positions: Mapping[TaskId, Position], known: Pins
+        self, sub: Subtopology, positions: Mapping[TaskId, Position], known: Pins, sent: Pins
     ) -> StepProgress:
         done, to_do = 0, 0 if all(topic in self._topics(known) for topic in self._inputs(sub)) else None
-        sent = _sent(positions)
         for task, partitions in replace(self._run, step=(sub.component, sub.number)).positioned():
             position = positions.get(task)
             for partition in partitions:

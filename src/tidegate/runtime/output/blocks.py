@@ -27,7 +27,7 @@ BLOCK_BYTES = 256 << 10
 LEAST_LIMIT = 16 << 10
 """Topics that take smaller records only get no blocks."""
 LARGE = 4
-"""Of a record that has more than such a part of a block's bytes there is no block."""
+"""A record of more than a fourth of a block is not put into one."""
 _SCHEMA = APPEND_SCHEMA.append(TIMED_SCHEMA.field(TIMES))
 
 
