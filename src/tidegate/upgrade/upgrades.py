@@ -35,7 +35,7 @@ from tidegate.runtime.driver.app_topics import (
     ensure_declared_topics,
 )
 from tidegate.runtime.driver.run import Run
-from tidegate.runtime.driver.takeover import Claim, check_active, take_over
+from tidegate.runtime.driver.takeover import Claim, Entries, check_active, take_over
 from tidegate.runtime.replay import FAILED
 from tidegate.runtime.topics.control import read_control, write_control
 from tidegate.runtime.topics.decisions import decision_entry
@@ -270,7 +270,8 @@ class _Upgrade:
             made = self._made(entry.generation)
             if made == manifest_of(control, entry.generation):
                 self._candidate = made.generation
-                if self._append_consent(self._asked):
+                if consented := self._consented(self._asked):
+                    write_control(self._claim.writer, self._app, consented, self._clock.now())
                     self._claim.writer.commit()
                 self._create_topics(made, infos)
                 return entry, made
@@ -282,8 +283,9 @@ class _Upgrade:
             generation=made.generation, before=self._known.generation, state="recalculating", began=now
         )
         self._candidate = made.generation
+        consented = self._consented(self._asked)
         append_manifest(self._claim.writer, made, now, self._code.recorded())
-        self._append_consent(self._asked)
+        write_control(self._claim.writer, self._app, consented, now)
         self._write(entry)
         self._create_topics(made, infos)
         return entry, made
@@ -310,16 +312,17 @@ class _Upgrade:
         self._claim.writer.commit()
         return entry
 
-    def _append_consent(self, questions: list[Question]) -> bool:
-        """Append to the transaction who allowed what these questions are about, unless a decision over HTTP
-        or of an earlier process has recorded it. Returns whether there was anything to append."""
+    def _consented(self, questions: list[Question]) -> Entries:
+        """Return the entry with who allowed what these questions are about; none if a decision over HTTP or
+        of an earlier process has recorded it.
+
+        Called before anything is appended: the control topic is read to its end, and with records of its own
+        open transaction there, a writer would wait for itself until the broker ends the transaction."""
         assert self._candidate is not None  # noqa: S101 - it is set in step 2
-        now = self._clock.now()
-        decision = self._resources.consent.decision(self._candidate, questions, now)
-        found = decision_entry(read_control(self._log, self._app), decision) if decision.questions else {}
-        if found:
-            write_control(self._claim.writer, self._app, found, now)
-        return bool(found)
+        decision = self._resources.consent.decision(self._candidate, questions, self._clock.now())
+        if not decision.questions:
+            return {}
+        return decision_entry(read_control(self._log, self._app), decision)
 
     # --- steps 5 and 6 ----------------------------------------------------------------------------------
 
@@ -362,12 +365,13 @@ class _Upgrade:
 
     def _decide(self, entry: UpgradeEntry, made: Manifest, positions: dict[TaskId, Position]) -> None:
         """Switch: one transaction, step 6."""
+        consented = self._consented(self._asked)
         now, writer = self._clock.now(), self._claim.writer
         rows = [position_row(task, position, now) for task, position in positions.items()]
         if rows:
             writer.append(TopicPartition(names.positions(self._app), 0), to_batch(rows))
         append_active(writer, made, now)
-        self._append_consent(self._asked)
+        write_control(writer, self._app, consented, now)
         append_upgrade(
             writer, self._app, msgspec.structs.replace(entry, state="publishing", questions=[]), now
         )
