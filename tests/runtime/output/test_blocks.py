@@ -13,7 +13,14 @@ from tidegate.log.checks import check_batch
 from tidegate.log.records import READ_SCHEMA, Row, rows_of, to_batch
 from tidegate.log.topic import TopicInfo
 from tidegate.runtime.output.blocks import BLOCK_BYTES, LEAST_LIMIT, packed, parts
-from tidegate.runtime.output.origin import origin_header, with_times
+from tidegate.runtime.output.numbered_origins import (
+    NUMBERED_SCHEMA,
+    Sources,
+    numbered,
+    records_in,
+    with_headers,
+)
+from tidegate.runtime.output.origin import origin_header, origin_of, with_times
 from tidegate.types import TopicPartition
 
 PARTITION = TopicPartition("app-by-name-repartition", 3)
@@ -48,15 +55,25 @@ def unpacked(batches: list[pa.RecordBatch]) -> tuple[list[Row], list[int], list[
     times: list[int] = []
     tasks: list[str] = []
     for part in parts(PARTITION, as_read(batches)):
-        found = rows_of(_read(part.records))
+        found = rows_of(with_headers(_read(part.records)))
         rows += [Row(one.key, one.value, one.timestamp, tuple(one.headers)) for one in found]
-        times += part.times.to_pylist()
+        times += part.records.column("time").to_pylist()
         tasks += part.tasks.to_pylist()
     return rows, times, tasks
 
 
 def _read(records: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.arange(0, records.num_rows), *records.columns], schema=READ_SCHEMA)
+    offsets = pa.arange(0, records.num_rows)
+    return pa.RecordBatch.from_arrays([offsets, *records.columns], schema=NUMBERED_SCHEMA)
+
+
+def outputs(sizes: list[int], first: int, partition: TopicPartition) -> pa.RecordBatch:
+    """What a task has for a partition, with its origins as numbers: values of these sizes."""
+    count = len(sizes)
+    offsets = pa.arange(first, first + count)
+    keys = pa.array([b"k"] * count, pa.binary())
+    values = pa.array([b"v" * size for size in sizes], pa.binary())
+    return numbered(offsets, keys, values, pa.array([1000 + first] * count), records_in(partition, offsets))
 
 
 @given(
@@ -112,6 +129,49 @@ def test_times_that_are_known_are_not_parsed() -> None:
     timed = with_times(to_batch(rows), pa.array([5, 6, 7, 8, 9], pa.int64()))
     found, times, _ = unpacked(list(packed(PARTITION, [timed], TASK, LIMIT)))
     assert (found, times) == (rows, [5, 6, 7, 8, 9])
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([0, 10, 3_000, 80_000]), max_size=8), min_size=1, max_size=5),
+    st.sampled_from([LEAST_LIMIT - 1, 220_000, LIMIT]),
+    st.booleans(),
+)
+def test_origins_that_are_numbers_come_out_as_headers(
+    sizes: list[list[int]], limit: int, single: bool
+) -> None:
+    """Of records in blocks, of large ones beside them, of those in a topic that takes no blocks; and single
+    records, whose headers have the origin, are among them."""
+    batches, expected = [], []
+    for number, of_batch in enumerate(sizes):
+        source = TopicPartition("in", number % 3)
+        batches.append(outputs(of_batch, 100 * number, source))
+        expected += [(f"{source}/{100 * number + row}", 1000 + 100 * number) for row in range(len(of_batch))]
+        if single:
+            batches.append(to_batch([row(number, 10)]))
+            expected.append((f"in/0/{number}", 1000 + number))
+    written = accepted(packed(PARTITION, batches, TASK, limit), max(limit, 250_000))
+    if not expected:
+        assert sum(batch.num_rows for batch in written) == 0
+        return
+    rows, times, tasks = unpacked(written)
+    origins = [origin_of(one.headers) for one in rows]
+    assert [(one.position, one.time) for one in origins if one is not None] == expected
+    assert (times, tasks) == ([time for _, time in expected], [TASK] * len(expected))
+
+
+def test_sources_of_many_partitions_count_in_the_size_of_a_block() -> None:
+    """A block has the names of all partitions in it. If they are too long for one, records are single."""
+    count = 2_000
+    names = pa.array([f"a-topic-with-a-name/{number}/" for number in range(count)])
+    offsets = pa.arange(0, count)
+    sources = Sources(pa.DictionaryArray.from_arrays(offsets.cast(pa.int32()), names), offsets)
+    keys = pa.array([b"k"] * count, pa.binary())
+    batch = numbered(offsets, keys, keys, offsets, sources)
+    rows, _, _ = unpacked(accepted(packed(PARTITION, [batch], TASK, LEAST_LIMIT), LEAST_LIMIT))
+    found = [origin_of(one.headers) for one in rows]
+    assert [one.position for one in found if one is not None] == [
+        f"a-topic-with-a-name/{number}/{number}" for number in range(count)
+    ]
 
 
 @pytest.mark.parametrize("limit", [LEAST_LIMIT - 1, LIMIT])

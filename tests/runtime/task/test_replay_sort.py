@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from random import Random
 from typing import Any
 
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.log.records import READ_SCHEMA, Row, rows_of, to_batch
-from tidegate.runtime.output.origin import origin_header
+from tidegate.runtime.output.blocks import packed
+from tidegate.runtime.output.numbered_origins import numbered, one_by_one, records_in
+from tidegate.runtime.output.origin import origin_header, origin_of
 from tidegate.runtime.task.replay_sort import SortedPartition
 from tidegate.types import TopicPartition
 
@@ -54,6 +57,34 @@ def batches(rows: list[Row], rng: Random) -> list[pa.RecordBatch]:
     return made
 
 
+def task_of(row: Row) -> str:
+    origin = origin_of(row.headers)
+    assert origin is not None
+    return origin.task
+
+
+def in_blocks(rows: list[Row], rng: Random) -> list[pa.RecordBatch]:
+    """As they are read if tasks wrote some of them in blocks, at commits of any size."""
+    made, end = [], START
+    for task, group in groupby(rows, task_of):
+        listed = list(group)
+        while listed:
+            some = [listed.pop(0) for _ in range(rng.randint(1, len(listed)))]
+            outputs = to_batch(some)
+            if rng.random() < 0.7:
+                times, keys, values = outputs.columns[:3]
+                first = origin_of(some[0].headers)
+                assert first is not None
+                at = int(first.position.rpartition("/")[2])
+                sources = records_in(TopicPartition("in", 0), pa.arange(at, at + len(some)))
+                outputs = numbered(times, keys, values, times, sources)
+            for batch in packed(PARTITION, [outputs], task, 1 << 20):
+                offsets = pa.arange(end, end + batch.num_rows)
+                made.append(pa.RecordBatch.from_arrays([offsets, *batch.columns], schema=READ_SCHEMA))
+                end += batch.num_rows
+    return made
+
+
 def in_order(rows: list[Row], rng: Random, *, position: int = START, piece_bytes: int = 1 << 20) -> list[Any]:
     partition = SortedPartition(PARTITION, START, position, piece_bytes)
     for batch in batches(rows, rng):
@@ -80,6 +111,31 @@ def test_whoever_wrote_first_the_order_is_the_same(
     assert in_order(rows, rng, piece_bytes=piece_bytes) == expected
     skip = int(taken * len(rows))
     assert in_order(rows, rng, position=START + skip, piece_bytes=piece_bytes) == expected[skip:]
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a/0_0", "a/0_1", "a/0_10"]), st.lists(st.integers(0, 3), max_size=50)),
+    st.integers(),
+    st.sampled_from([0, 3000, 1 << 20]),
+)
+def test_records_in_blocks_have_the_same_order_and_origins(
+    producers: dict[str, list[int]], seed: int, piece_bytes: int
+) -> None:
+    rng = Random(seed)
+    rows = written(producers, rng)
+    partition = SortedPartition(PARTITION, START, START, piece_bytes)
+    for batch in in_blocks(rows, rng):
+        partition.add(batch)
+    found = [raw for batch in partition.batches() for raw in one_by_one(PARTITION, batch)]
+    keyed = sorted(
+        (sum(steps[: n + 1]), task, n) for task, steps in producers.items() for n in range(len(steps))
+    )
+    assert [raw.value for raw in found] == [f"{task} {number}".encode() for _, task, number in keyed]
+    origins = [origin_of(raw.headers) for raw in found]
+    assert [(one.time, one.position) for one in origins if one is not None] == [
+        (time, f"in/0/{number}") for time, _, number in keyed
+    ]
+    assert [raw.offset for raw in found] == list(range(START, START + len(rows)))
 
 
 def test_a_record_without_origin_headers_is_its_own_origin() -> None:

@@ -22,6 +22,13 @@ from tidegate.runtime.batches.batch_steps import BatchNode
 from tidegate.runtime.batches.columns import Columns
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
+from tidegate.runtime.output.numbered_origins import (
+    Sources,
+    numbered,
+    records_in,
+    sources_of,
+    with_headers,
+)
 from tidegate.runtime.output.origin import (
     ORIGIN,
     TIMES,
@@ -133,13 +140,20 @@ class BatchOutput:
                 value_column.take(at),
                 sequences.take(at),
             )
-        headers = batch.headers(columns.rows, found, self._sender.name, sequences)
         key_column = keys.take(columns.keys.numbers)
-        output = pa.RecordBatch.from_arrays(
-            [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
-        )
-        if found.internal:
-            output = with_times(output, batch.origin_times(columns.rows))
+        sources = None
+        if target.packs and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
+            sources = batch.sources(columns.rows)
+        if sources is not None:
+            times = batch.origin_times(columns.rows)
+            output = numbered(columns.timestamps, key_column, value_column, times, sources)
+        else:
+            headers = batch.headers(columns.rows, found, self._sender.name, sequences)
+            output = pa.RecordBatch.from_arrays(
+                [columns.timestamps, key_column, value_column, headers], schema=APPEND_SCHEMA
+            )
+            if found.internal:
+                output = with_times(output, batch.origin_times(columns.rows))
         self._sender.outputs.add_batch(target, output, self._now, (keys, columns.keys.numbers))
 
 
@@ -198,6 +212,15 @@ class BatchOrigins:
     def _origins(self, rows: pa.Array[Any] | None, task: str, sequences: pa.Array[Any]) -> pa.Array[Any]:
         return origin_column(self._positions(rows), task, sequences, self.origin_times(rows))
 
+    def sources(self, rows: pa.Array[Any] | None) -> Sources | None:
+        """Return the source records of these rows, all if None, as numbers; None if some have headers of
+        their own, or an origin that is only known as text."""
+        if self.own is not None:
+            return None
+        if not self._internal:
+            return records_in(self._partition, _at(self._batch.column(0), rows))
+        return sources_of(self._batch, rows)
+
     def origin_times(self, rows: pa.Array[Any] | None) -> pa.Array[Any]:
         """Return the stream times in the origin headers of outputs of these rows, all if None."""
         return _at(self._times_of_outputs, rows)
@@ -207,6 +230,10 @@ class BatchOrigins:
         times: Any = pc.max_element_wise(self.stream_times, 0)
         return times
 
+    @cached_property
+    def _complete(self) -> pa.RecordBatch:
+        return with_headers(self._batch)
+
     def _positions(self, rows: pa.Array[Any] | None) -> Positions:
         """Return the positions of these rows. If the times are known, only the origins of these are
         parsed."""
@@ -214,7 +241,9 @@ class BatchOrigins:
             return position_parts(self._partition, _at(self._batch.column(0), rows))
         if self._parsed is not None:
             return (_at(self._parsed.positions, rows),)
-        taken = [_at(self._batch.column(number), rows) for number in (0, 1, 4)]
+        if (known := sources_of(self._batch, rows)) is not None:
+            return known.texts()
+        taken = [_at(self._complete.column(number), rows) for number in (0, 1, 4)]
         empty: pa.Array[Any] = pa.nulls(len(taken[0]), pa.binary())
         offsets, timestamps, headers = taken
         slim = pa.RecordBatch.from_arrays([offsets, timestamps, empty, empty, headers], schema=READ_SCHEMA)

@@ -1,9 +1,9 @@
 """Blocks: many records of an internal topic in one record of the log.
 
 A replay writes to internal topics that only its own tasks read, each from the start to the end. So the
-records of one task for one partition are written as blocks: the value is an Arrow record batch, the header
-`tidegate.block` has the name of the task. What a log does for each record it does once for a block, and
-readers need not parse origins for the time and the task.
+records of one task for one partition are written as blocks: the value is an Arrow stream with one batch,
+the header `tidegate.block` has the name of the task. What a log does for each record it does once for a
+block, and origins are numbers (`numbered_origins`), which nobody has to write as text or to parse.
 
 A record that is large for a block is written as it is, and so are all in a topic whose limit is small.
 """
@@ -19,7 +19,13 @@ import pyarrow.compute as pc
 from tidegate.log.checks import HEADER_BYTES
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import APPEND_SCHEMA, Row, to_batch
-from tidegate.runtime.output.origin import TIMED_SCHEMA, TIMES, origin_columns, without_times
+from tidegate.runtime.output.numbered_origins import (
+    OUTPUT_SCHEMA,
+    as_written,
+    no_sources,
+    repeated,
+)
+from tidegate.runtime.output.origin import origin_columns
 from tidegate.types import TopicPartition
 
 BLOCK = HEADER_PREFIX + "block"
@@ -28,17 +34,15 @@ LEAST_LIMIT = 16 << 10
 """Topics that take smaller records only get no blocks."""
 LARGE = 4
 """A record of more than a fourth of a block is not put into one."""
-_SCHEMA = APPEND_SCHEMA.append(TIMED_SCHEMA.field(TIMES))
 
 
 class Part(NamedTuple):
-    """Records of an internal topic with the time and the task of their origins, in the order of their
-    offsets."""
+    """Records of an internal topic, in the order of their offsets."""
 
     records: pa.RecordBatch
-    """The columns of APPEND_SCHEMA."""
-    times: pa.Array[Any]
+    """The columns of OUTPUT_SCHEMA."""
     tasks: pa.Array[Any]
+    """The task that wrote each of them, of the type TEXTS."""
 
 
 def packed(
@@ -47,12 +51,13 @@ def packed(
     """Return the records that a task wrote to a partition as blocks. `limit` is the size of the largest
     record that the topic takes."""
     if limit < LEAST_LIMIT:
-        yield from map(without_times, batches)
+        for batch in batches:
+            yield as_written(_numbered(partition, batch), task)
         return
-    timed = [_timed(partition, batch) for batch in batches if batch.num_rows]
-    if not timed:
+    found = [_numbered(partition, batch) for batch in batches if batch.num_rows]
+    if not found:
         return
-    whole = timed[0] if len(timed) == 1 else pa.concat_batches(timed)
+    whole = found[0] if len(found) == 1 else pa.concat_batches(found)
     most = min(BLOCK_BYTES, (limit - HEADER_BYTES) // 2)
     blocks: list[Row] = []
     for large, batch in _by_size(whole, most // LARGE):
@@ -64,7 +69,7 @@ def packed(
             if blocks:
                 yield to_batch(blocks)
             blocks = []
-            yield without_times(part)
+            yield as_written(part, task)
     if blocks:
         yield to_batch(blocks)
 
@@ -75,9 +80,9 @@ def parts(partition: TopicPartition, batch: pa.RecordBatch) -> Iterator[Part]:
     for row, task in _blocks(batch.column(4)):
         if begin < row:
             yield _plain(partition, batch.slice(begin, row - begin))
-        records = pa.ipc.read_record_batch(pa.py_buffer(batch.column(3)[row].as_py()), _SCHEMA)
-        tasks = pa.repeat(pa.scalar(task), records.num_rows)
-        yield Part(without_times(records), records.column(len(APPEND_SCHEMA)), tasks)
+        with pa.ipc.open_stream(batch.column(3)[row].as_py()) as stream:
+            records = stream.read_next_batch()
+        yield Part(records, repeated(task, records.num_rows))
         begin = row + 1
     if begin < batch.num_rows:
         yield _plain(partition, batch.slice(begin))
@@ -85,8 +90,9 @@ def parts(partition: TopicPartition, batch: pa.RecordBatch) -> Iterator[Part]:
 
 def _plain(partition: TopicPartition, batch: pa.RecordBatch) -> Part:
     origins = origin_columns(partition, batch)
-    records = pa.RecordBatch.from_arrays(batch.columns[1:], schema=APPEND_SCHEMA)
-    return Part(records, origins.times, origins.tasks)
+    columns = [*batch.columns[1:], origins.times, *no_sources(batch.num_rows)]
+    records = pa.RecordBatch.from_arrays(columns, schema=OUTPUT_SCHEMA)
+    return Part(records, origins.tasks.dictionary_encode())
 
 
 def _blocks(headers: pa.Array[Any]) -> list[tuple[int, str]]:
@@ -99,14 +105,16 @@ def _blocks(headers: pa.Array[Any]) -> list[tuple[int, str]]:
     return list(zip(rows.to_pylist(), tasks, strict=True))
 
 
-def _timed(partition: TopicPartition, batch: pa.RecordBatch) -> pa.RecordBatch:
-    if batch.num_columns == len(_SCHEMA):
-        return pa.RecordBatch.from_arrays(batch.columns, schema=_SCHEMA)
-    numbered = pa.RecordBatch.from_arrays(
-        [pa.arange(0, batch.num_rows), *batch.columns], names=["offset", *APPEND_SCHEMA.names]
-    )
-    times = origin_columns(partition, numbered).times
-    return pa.RecordBatch.from_arrays([*batch.columns, times], schema=_SCHEMA)
+def _numbered(partition: TopicPartition, batch: pa.RecordBatch) -> pa.RecordBatch:
+    if batch.num_columns == len(OUTPUT_SCHEMA):
+        return batch
+    columns = batch.columns
+    if len(columns) == len(APPEND_SCHEMA):
+        read = pa.RecordBatch.from_arrays(
+            [pa.arange(0, batch.num_rows), *columns], names=["offset", *APPEND_SCHEMA.names]
+        )
+        columns.append(origin_columns(partition, read).times)
+    return pa.RecordBatch.from_arrays([*columns, *no_sources(batch.num_rows)], schema=OUTPUT_SCHEMA)
 
 
 def _by_size(batch: pa.RecordBatch, most: int) -> Iterator[tuple[bool, pa.RecordBatch]]:
@@ -128,7 +136,7 @@ def _split(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, b
     count = max(1, batch.num_rows * most // max(1, batch.nbytes))
     for begin in range(0, batch.num_rows, count):
         part = batch.slice(begin, count)
-        data = part.serialize().to_pybytes()
+        data = _stream(part)
         if len(data) <= 2 * most:
             yield part, data
         elif part.num_rows == 1:
@@ -136,3 +144,12 @@ def _split(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, b
         else:
             yield from _split(part.slice(0, part.num_rows // 2), most)
             yield from _split(part.slice(part.num_rows // 2), most)
+
+
+def _stream(part: pa.RecordBatch) -> bytes:
+    """A stream begins with its schema and with the texts of the sources: about a kilobyte."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, OUTPUT_SCHEMA) as stream:
+        stream.write_batch(part)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -59,6 +59,12 @@ def origin_of(headers: Headers) -> Origin | None:
     return None
 
 
+def time_of(headers: Headers) -> int | None:
+    """Return the stream time in the origin of a record, or None if tidegate did not write it."""
+    origin = origin_of(headers)
+    return None if origin is None else origin.time
+
+
 def position_parts(partition: TopicPartition, offsets: pa.Array[Any]) -> Positions:
     """Return the positions of records of one partition, as in an origin header."""
     return f"{partition}/", pc.cast(offsets, pa.string())

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from tidegate.log.checks import RowCheck
 from tidegate.log.partition_column import FEW_KEYS, partition_column
 from tidegate.log.partitioner import partition_for
-from tidegate.log.records import Headers, columns_to_batch
+from tidegate.log.records import APPEND_SCHEMA, Headers, columns_to_batch
 from tidegate.log.topic import TopicInfo
 from tidegate.runtime.output.blocks import packed
-from tidegate.runtime.output.staged_rows import folded
+from tidegate.runtime.output.origin import time_of
+from tidegate.runtime.output.staged_rows import newest, staged
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
@@ -56,14 +57,17 @@ class _Waiting:
             return self.batches
         return [*self.batches, columns_to_batch(self.timestamps, self.keys, self.values, self.headers)]
 
-    def last_headers(self) -> Headers:
-        """Return the headers of the last record; none if there is no record."""
+    def last_time(self) -> int | None:
+        """Return the stream time in the origin of the last record; None if there is none."""
         if self.headers:
-            return self.headers[-1]
+            return time_of(self.headers[-1])
         if not self.batches:
-            return ()
-        pairs: Any = self.batches[-1].column(3)[-1].as_py()
-        return [(pair["name"], pair["value"]) for pair in pairs or ()]
+            return None
+        last = self.batches[-1]
+        if last.num_columns > len(APPEND_SCHEMA):
+            return int(last.column(len(APPEND_SCHEMA))[-1].as_py())
+        pairs: Any = last.column(3)[-1].as_py()
+        return time_of([(pair["name"], pair["value"]) for pair in pairs or ()])
 
     def cut(self, length: int) -> None:
         """Keep only the first `length` records."""
@@ -86,8 +90,9 @@ class Target:
     def __init__(
         self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo, packs: str | None
     ) -> None:
-        """With `staged`, the name of the task, rows are folded before they are written. They are checked
-        against the topic `checked`. With `packs`, the name of the task, records are written in blocks."""
+        """With `staged`, the name of the task, rows are folded before they are written, and only the newest
+        of each key get a partition. They are checked against the topic `checked`. With `packs`, the name of
+        the task, records are written in blocks."""
         self.check = RowCheck(checked)
         self.name = info.name
         self._staged, self.folds = staged, staged is not None
@@ -98,7 +103,7 @@ class Target:
         self._count = info.partitions
         self._without_key = without_key % info.partitions
         self._partitions: dict[bytes, int] = {}
-        self.waiting = [_Waiting() for _ in range(info.partitions)]
+        self.waiting = [_Waiting() for _ in range(1 if self.folds else info.partitions)]
 
     def partition(self, key: bytes | None) -> int:
         """Return the partition of a key. A record without a key goes to the task's own partition."""
@@ -114,7 +119,7 @@ class Target:
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
         """Add a record to the partition of its key. Runs for each record, so it calls nothing that it need
         not."""
-        number = None if key is None else self._partitions.get(key)
+        number = 0 if self.folds else None if key is None else self._partitions.get(key)
         waiting = self.waiting[self.partition(key) if number is None else number]
         waiting.timestamps.append(timestamp)
         waiting.keys.append(key)
@@ -130,8 +135,17 @@ class Target:
 
     def spread(
         self, batch: pa.RecordBatch, numbered: NumberedKeys | None = None
+    ) -> Iterator[tuple[_Waiting, pa.RecordBatch]]:
+        """Split a batch by where it waits. Its keys are numbered here unless that was done before."""
+        if self.folds:
+            yield self.waiting[0], batch
+            return
+        for partition, part in self._by_partition(batch, numbered):
+            yield self.waiting[partition], part
+
+    def _by_partition(
+        self, batch: pa.RecordBatch, numbered: NumberedKeys | None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Split a batch by partition. Its keys are numbered here unless that was done before."""
         if self._count == 1:
             yield 0, batch
             return
@@ -152,21 +166,32 @@ class Target:
         return pa.array([self.partition(key) for key in keys.to_pylist()], pa.int32())
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        if self._staged is not None:
+            yield from self._newest(self.waiting[0].all(), self._staged)
+            return
         for number, waiting in enumerate(self.waiting):
             partition = TopicPartition(self.name, number)
             for batch in self._written(partition, waiting.all()):
                 yield partition, batch
 
+    def _newest(
+        self, batches: Sequence[pa.RecordBatch], task: bytes
+    ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        if not batches:
+            return
+        rows = newest(batches)
+        numbered = rows.column(1), pa.arange(0, rows.num_rows)
+        for number, part in self._by_partition(rows, numbered):
+            yield TopicPartition(self.name, number), staged(part, task)
+
     def _written(
         self, partition: TopicPartition, batches: Sequence[pa.RecordBatch]
     ) -> Iterable[pa.RecordBatch]:
-        if self._staged is not None:
-            return folded(batches, self._staged)
-        if self._task is not None:
-            rows = sum(batch.num_rows for batch in batches)
-            self.sent[partition.partition] = self.sent.get(partition.partition, 0) + rows
-            return packed(partition, batches, self._task, self._limit)
-        return batches
+        if self._task is None:
+            return batches
+        rows = sum(batch.num_rows for batch in batches)
+        self.sent[partition.partition] = self.sent.get(partition.partition, 0) + rows
+        return packed(partition, batches, self._task, self._limit)
 
 
 def _numbered(keys: pa.Array[Any]) -> NumberedKeys:
@@ -225,8 +250,8 @@ class TaskOutputs:
     ) -> None:
         """Add many records. Raises, before any is added, if the topic cannot take one of them."""
         self.bytes += target.check.sizes(batch, now)
-        for partition, part in target.spread(batch, numbered):
-            target.waiting[partition].add_batch(part)
+        for waiting, part in target.spread(batch, numbered):
+            waiting.add_batch(part)
 
     def begin_record(self) -> None:
         """Mark the lengths that `roll_back` returns to."""

@@ -21,21 +21,22 @@ from tidegate.log.records import APPEND_SCHEMA
 _SEPARATOR = b"\0"
 
 
-def folded(batches: Sequence[pa.RecordBatch], task: bytes) -> list[pa.RecordBatch]:
-    """Return the last row of each key, as records of a staging topic."""
-    if not batches:
-        return []
-    table = pa.Table.from_batches(list(batches)).combine_chunks()
-    of_rows: Any = table.column("key").combine_chunks()
-    encoded = of_rows.dictionary_encode()
-    if len(encoded.dictionary) < table.num_rows:
-        last = last_of_keys(encoded.indices, len(encoded.dictionary))
-        table = table.take(last)
+def newest(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the last row of each key."""
+    rows = pa.concat_batches(batches)
+    encoded: Any = rows.column(1).dictionary_encode()
+    if len(encoded.dictionary) == rows.num_rows:
+        return rows
+    return rows.take(last_of_keys(encoded.indices, len(encoded.dictionary)))
+
+
+def staged(rows: pa.RecordBatch, task: bytes) -> pa.RecordBatch:
+    """Return rows as records of a staging topic."""
+    timestamps, of_rows, values, headers = rows.columns
     keys: Any = pc.binary_join_element_wise(
-        pa.scalar(task, pa.binary()), table.column("key"), pa.scalar(_SEPARATOR, pa.binary())
+        pa.scalar(task, pa.binary()), of_rows, pa.scalar(_SEPARATOR, pa.binary())
     )
-    staged = table.set_column(1, APPEND_SCHEMA.field(1), keys).combine_chunks()
-    return [batch for batch in staged.to_batches() if batch.num_rows]
+    return pa.RecordBatch.from_arrays([timestamps, keys, values, headers], schema=APPEND_SCHEMA)
 
 
 def last_of_keys(numbers: pa.Array[Any], count: int) -> pa.Array[Any]:

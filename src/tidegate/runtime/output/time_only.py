@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import Headers
-from tidegate.runtime.output.origin import TIMES, origin_of
+from tidegate.runtime.output.origin import TIMES
 from tidegate.runtime.output.outputs import Target
 from tidegate.runtime.output.routes import Route
 
@@ -76,9 +76,9 @@ class TimeOnlySender:
         depends on the time of commits."""
         for (target, *_), sent, at in zip(self._routes, self._sent, self._at, strict=True):
             for partition, waiting in enumerate(target.waiting):
-                origin = origin_of(waiting.last_headers())
-                if origin is not None and not at_once:
-                    sent[partition] = max(sent[partition], origin.time)
+                pending = None if at_once else waiting.last_time()
+                if pending is not None:
+                    sent[partition] = max(sent[partition], pending)
                 if time > sent[partition] and (at_once or now >= at[partition] + EVERY_MS):
                     sent[partition], at[partition] = time, now
                     yield target, partition

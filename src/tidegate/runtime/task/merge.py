@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import RawRecord, raw_records
+from tidegate.log.records import RawRecord
+from tidegate.runtime.output.numbered_origins import one_by_one
 from tidegate.runtime.task.replay_sort import SortedPartition
 from tidegate.types import TopicPartition
 
@@ -195,7 +196,7 @@ class _Buffer:
             batch = self._batches.popleft()
             if batch.num_rows > RECORDS_AT_ONCE:
                 self._batches.appendleft(batch.slice(RECORDS_AT_ONCE))
-            self._records.extend(raw_records(self._partition, batch.slice(0, RECORDS_AT_ONCE)))
+            self._records.extend(one_by_one(self._partition, batch.slice(0, RECORDS_AT_ONCE)))
         return self._records[0]
 
     def take(self) -> RawRecord | None:

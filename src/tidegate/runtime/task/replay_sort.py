@@ -18,17 +18,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.records import READ_SCHEMA
 from tidegate.runtime.output.blocks import parts
-from tidegate.runtime.output.origin import TIMED_SCHEMA
+from tidegate.runtime.output.numbered_origins import NUMBERED_SCHEMA
 from tidegate.types import TopicPartition
 
 PIECE_BYTES = 64 << 20
 ROWS_AT_ONCE = 8192
 ORDER = ("time", "task", "offset")
-COLUMNS = len(TIMED_SCHEMA)
-"""The number of columns of the batches that are yielded."""
-KEYS: Any = [(name, "ascending") for name in ORDER]
+COLUMNS = len(NUMBERED_SCHEMA)
+"""The number of columns of the batches that are yielded; the task follows them while they are sorted."""
 
 
 class SortedPartition:
@@ -50,8 +48,8 @@ class SortedPartition:
     def add(self, batch: pa.RecordBatch) -> None:
         for part in parts(self._partition, batch):
             numbers = pa.arange(self._added, self._added + part.records.num_rows)
-            columns = [numbers, *part.records.columns, part.times, part.tasks]
-            self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*READ_SCHEMA.names, *ORDER[:2]]))
+            columns = [numbers, *part.records.columns, part.tasks]
+            self._waiting.append(pa.RecordBatch.from_arrays(columns, names=[*NUMBERED_SCHEMA.names, "task"]))
             self._added += part.records.num_rows
             self._bytes += part.records.nbytes
         if self._bytes > self._piece_bytes:
@@ -70,7 +68,7 @@ class SortedPartition:
             if rows.num_rows:
                 offsets = pa.arange(next_offset, next_offset + rows.num_rows)
                 next_offset += rows.num_rows
-                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=TIMED_SCHEMA)
+                yield pa.RecordBatch.from_arrays([offsets, *rows.columns[1:COLUMNS]], schema=NUMBERED_SCHEMA)
 
     def _sorted(self) -> pa.RecordBatch | None:
         return _in_order(self._waiting) if self._waiting else None
@@ -100,14 +98,20 @@ def _split(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
 
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join batches, sort them, and empty the list. Tasks are compared by their ranks: few tasks write to a
-    partition."""
+    """Join batches, sort them, and empty the list. Of two records of one task and time the first one added
+    has the lower offset. So two stable sorts are enough, by task and by time: several times faster than one
+    sort by three columns."""
     joined = pa.concat_batches(batches)
     batches.clear()
-    tasks: Any = joined.column("task").dictionary_encode()
-    rank: Any = pc.rank(tasks.dictionary, tiebreaker="dense").take(tasks.indices)
-    order = pa.table({"time": joined.column("time"), "task": rank, "offset": joined.column("offset")})
-    return joined.take(pc.sort_indices(order, sort_keys=KEYS))
+    order = None
+    tasks: Any = joined.column("task")
+    if len(tasks.dictionary) > 1:
+        order = pc.sort_indices(pc.rank(tasks.dictionary, tiebreaker="dense").take(tasks.indices))
+    times: Any = joined.column("time") if order is None else joined.column("time").take(order)
+    if not pc.cumulative_max(times).equals(times):
+        by_time = pc.sort_indices(times)
+        order = by_time if order is None else order.take(by_time)
+    return joined if order is None else joined.take(order)
 
 
 def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

@@ -20,10 +20,11 @@ from tidegate.gate.follow import CommandFollower
 from tidegate.gate.task_gates import TaskGates
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import RawRecord, raw_records
+from tidegate.log.records import RawRecord
 from tidegate.runtime.batches.whole_batches import WholeBatches
 from tidegate.runtime.modes import takes_records, writes_dead_letters
 from tidegate.runtime.null_values import NullValues
+from tidegate.runtime.output.numbered_origins import one_by_one
 from tidegate.runtime.output.on_error import (
     RecordPosition,
     caused_by_record,
@@ -79,8 +80,7 @@ class StreamTask:
         self.partition = task.partition
         self.state = state
         self.skipped = self.batches_taken_apart = self.records = 0
-        """Records of the app's source topics since the task was opened; not those of gates or internal
-        topics."""
+        """Records of the app's source topics since the task was opened; none of gates or internal topics."""
         self._context = context
         self._subtopology = subtopology
         self._pinned, self.strict = pinned, pinned is not None
@@ -321,7 +321,7 @@ class StreamTask:
         self.records += 0 if self._sources[partition.topic].internal else batch.num_rows
 
     def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
-        for raw in raw_records(partition, batch):
+        for raw in one_by_one(partition, batch):
             self._process(raw)
 
     def _pass_time(self, raw: RawRecord, timestamp: int, *, internal: bool) -> None:
