@@ -1,7 +1,8 @@
-"""`python -m benchmarks.upgrade [--parts plan,preview,beside,switch,reset] [--keys N]`: upgrades.
+"""`python -m benchmarks.upgrade [--parts plan,preview,kafka,beside,switch,reset] [--keys N]`: upgrades.
 
 plan      the plan of an app with 200 steps in a project of 35,000 lines: below 1 s
 preview   one million records and 100,000 rows: the rate beside that of the live app
+kafka     the same on Kafka, with two million records; needs a JDK and Maven
 beside    the latency of the live app while a preview of it runs
 switch    the pause of an app with one million keys, step by step; transactions, memory, what is left
 reset     the same beside Kafka Streams, whose output is reset and written again; needs a JDK and Maven
@@ -21,6 +22,7 @@ from benchmarks.report import Report, run
 PARTS: Mapping[str, Callable[[Report, bool], None]] = {
     "plan": upgrade_plan.measure,
     "preview": upgrade_preview.measure,
+    "kafka": upgrade_preview.measure_on_kafka,
     "beside": upgrade_beside.measure,
 }
 OF_MANY_KEYS: Mapping[str, Callable[[Report, bool, int | None], None]] = {

@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
     parser.add_argument("--parts", type=_some(PARTS), default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--engines", type=_some(ENGINES), default=list(ENGINES), help=", ".join(ENGINES))
-    parser.add_argument("--rounds", type=int, help="of throughput, 3 if not given")
+    parser.add_argument("--rounds", type=int, help="of throughput, 5 if not given")
     options = parser.parse_args(arguments)
-    rounds = options.rounds or (1 if options.quick else 3)
+    rounds = options.rounds or (1 if options.quick else 5)
     report = Report("peers", machine())
     reported = Progress(report)
     report.progress = reported.next
