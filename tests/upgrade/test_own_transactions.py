@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from tests.upgrade.test_upgrade import ORDERS
+from tests.upgrade.test_upgrade import ORDERS, shop
 from tests.upgrade.test_upgrade_asked import ASKED
 from tests.upgrade.versions import PARTITIONS, RATES
 
@@ -23,6 +23,8 @@ from tidegate.log.reads import read_to_end
 from tidegate.log.records import Row, to_batch
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
+from tidegate.runtime.driver.takeover import take_over
+from tidegate.runtime.topics.control import read_control, write_control
 from tidegate.testing import Driver
 from tidegate.types import Offset, TopicPartition
 
@@ -101,6 +103,21 @@ def test_an_upgrade_that_was_allowed_does_not_wait_for_itself(name: str) -> None
         d.send(ORDERS, "more", 1)
         d.run()
         assert entry.state == "done"
+
+
+def test_a_driver_that_reopens_its_writer_does_not_wait_for_what_it_left_open() -> None:
+    """As after a commit that failed: the broker has records of the transaction, which nobody has ended."""
+    clock = ManualClock()
+    with closing(SqliteLog(None, clock=clock)) as embedded:
+        log = watched(embedded)
+        with Driver(shop(), log=log, clock=clock) as d:
+            d.send(ORDERS, "k", 1)
+            d.run()
+        with closing(take_over(log, "shop", 1, clock)) as claim:
+            write_control(claim.writer, "shop", {"plan/active": claim.before}, clock.now())
+            claim.regain(log)
+            claim.begin_attempt(0, 1, clock.now())
+            assert read_control(log, "shop").epoch("active") == claim.epoch
 
 
 def test_reading_to_the_end_within_a_transaction_is_seen() -> None:

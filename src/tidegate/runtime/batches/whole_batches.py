@@ -230,10 +230,6 @@ class BatchOrigins:
         times: Any = pc.max_element_wise(self.stream_times, 0)
         return times
 
-    @cached_property
-    def _complete(self) -> pa.RecordBatch:
-        return with_headers(self._batch)
-
     def _positions(self, rows: pa.Array[Any] | None) -> Positions:
         """Return the positions of these rows. If the times are known, only the origins of these are
         parsed."""
@@ -243,11 +239,12 @@ class BatchOrigins:
             return (_at(self._parsed.positions, rows),)
         if (known := sources_of(self._batch, rows)) is not None:
             return known.texts()
-        taken = [_at(self._complete.column(number), rows) for number in (0, 1, 4)]
-        empty: pa.Array[Any] = pa.nulls(len(taken[0]), pa.binary())
-        offsets, timestamps, headers = taken
-        slim = pa.RecordBatch.from_arrays([offsets, timestamps, empty, empty, headers], schema=READ_SCHEMA)
-        return (origin_columns(self._partition, slim).positions,)
+        empty: pa.Array[Any] = pa.nulls(self._batch.num_rows, pa.binary())
+        slim = self._batch.set_column(2, READ_SCHEMA.field(2), empty).set_column(
+            3, READ_SCHEMA.field(3), empty
+        )
+        taken = slim if rows is None else slim.take(rows)
+        return (origin_columns(self._partition, with_headers(taken)).positions,)
 
 
 def _at(column: pa.Array[Any], rows: pa.Array[Any] | None) -> pa.Array[Any]:

@@ -38,6 +38,7 @@ from tidegate.runtime.topics.control import (
     read_control,
     write_control,
 )
+from tidegate.runtime.topics.manifests import visible_control
 
 FENCING_THREADS = 16
 STOP_TRIES = 20
@@ -79,14 +80,14 @@ class Claim:
     def regain(self, log: Log) -> None:
         """Reopen the driver's writer after the log failed or it was fenced. Only the driver with the highest
         epoch may keep it. An older driver may open it once too often: it then finds the newer epoch and ends,
-        and the newer driver, fenced by it, reopens the writer in turn."""
-        self._check_newest(log)
+        and the newer driver, fenced by it, reopens the writer in turn. So the first look takes what is
+        visible: a transaction of its own that failed may be open until the writer is reopened."""
+        self._check_newest(visible_control(log, self.app))
         self.writer.close()
         self.writer = log.writer(names.driver_id(self.app, ROLE))
-        self._check_newest(log)
+        self._check_newest(read_control(log, self.app))
 
-    def _check_newest(self, log: Log) -> None:
-        control = read_control(log, self.app)
+    def _check_newest(self, control: Control) -> None:
         check_active(self.app, self.generation, control)
         newest = control.epoch(ROLE)
         if newest > self.epoch:

@@ -3,7 +3,7 @@
 A replay writes to internal topics that only its own tasks read, each from the start to the end. So the
 records of one task for one partition are written as blocks: the value is an Arrow stream with one batch,
 the header `tidegate.block` has the name of the task. What a log does for each record it does once for a
-block, and origins are numbers (`numbered_origins`), which nobody has to write as text or to parse.
+block. Origins of whole batches are numbers in it (`numbered_origins`), not text to be written and parsed.
 
 A record that is large for a block is written as it is, and so are all in a topic whose limit is small.
 """
@@ -147,7 +147,7 @@ def _split(batch: pa.RecordBatch, most: int) -> Iterator[tuple[pa.RecordBatch, b
 
 
 def _stream(part: pa.RecordBatch) -> bytes:
-    """A stream begins with its schema and with the texts of the sources: about a kilobyte."""
+    """A stream begins with its schema and with the names of the source partitions: a kilobyte and a half."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, OUTPUT_SCHEMA) as stream:
         stream.write_batch(part)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.records import APPEND_SCHEMA, READ_SCHEMA, RawRecord, no_headers, raw_records
+from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA, RawRecord, raw_records
 from tidegate.runtime.output.origin import ORIGIN, TIMED_SCHEMA, TIMES, header_of_each, origin_column
 from tidegate.types import TopicPartition
 
@@ -26,6 +26,7 @@ NUMBERED_SCHEMA = pa.schema([*TIMED_SCHEMA, ("source", TEXTS), ("at", pa.int64()
 OUTPUT_SCHEMA = pa.schema(list(NUMBERED_SCHEMA)[1:])
 """The columns of outputs, which have no offsets yet."""
 _NO_TASK = "-"
+"""In headers that are made for a reader, who needs the position and the time. The sequence number is 0."""
 
 
 class Sources(NamedTuple):
@@ -72,7 +73,7 @@ def numbered(
     sources: Sources,
 ) -> pa.RecordBatch:
     """Return outputs without headers, with their origins as numbers."""
-    columns = [timestamps, keys, values, no_headers(len(timestamps)), times, *sources]
+    columns = [timestamps, keys, values, pa.nulls(len(timestamps), HEADERS_TYPE), times, *sources]
     return pa.RecordBatch.from_arrays(columns, schema=OUTPUT_SCHEMA)
 
 

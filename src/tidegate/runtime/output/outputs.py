@@ -20,6 +20,8 @@ from tidegate.runtime.output.staged_rows import newest, staged
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
+JOINED_BYTES = 256 << 20
+"""Rows of staging are folded together up to this size, above it by partition: no column may reach 2 GiB."""
 
 NumberedKeys: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 """The distinct keys of a batch, and for each record the index of its key."""
@@ -27,7 +29,8 @@ NumberedKeys: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 
 @dataclass(slots=True)
 class _Waiting:
-    """The pending records of one partition: whole batches, then single ones."""
+    """The pending records of one partition, or all of a topic that folds them: whole batches, then single
+    ones."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows_before: int = 0
@@ -85,7 +88,7 @@ class _Waiting:
 
 
 class Target:
-    """One topic that a task writes to, with the pending records of each partition."""
+    """One topic that a task writes to, with its pending records by partition; together if it folds them."""
 
     def __init__(
         self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo, packs: str | None
@@ -117,8 +120,8 @@ class Target:
         return known
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
-        """Add a record to the partition of its key. Runs for each record, so it calls nothing that it need
-        not."""
+        """Add a record to where those of its key wait. Runs for each record, so it calls nothing that it
+        need not."""
         number = 0 if self.folds else None if key is None else self._partitions.get(key)
         waiting = self.waiting[self.partition(key) if number is None else number]
         waiting.timestamps.append(timestamp)
@@ -178,6 +181,14 @@ class Target:
         self, batches: Sequence[pa.RecordBatch], task: bytes
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         if not batches:
+            return
+        if sum(batch.nbytes for batch in batches) > JOINED_BYTES:
+            found: dict[int, list[pa.RecordBatch]] = {}
+            for batch in batches:
+                for number, part in self._by_partition(batch, None):
+                    found.setdefault(number, []).append(part)
+            for number, parts in sorted(found.items()):
+                yield TopicPartition(self.name, number), staged(newest(parts), task)
             return
         rows = newest(batches)
         numbered = rows.column(1), pa.arange(0, rows.num_rows)

@@ -116,7 +116,8 @@ def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _merged(pieces: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Merge sorted pieces into one sorted sequence of batches. Rows up to the smallest last row of the
-    current batches can be yielded: no smaller row follows."""
+    current batches can be yielded: no smaller row follows. They are joined in the order of the pieces, which
+    is that of the offsets, as `_in_order` needs it."""
     heads = {number: batch for number, piece in enumerate(pieces) if (batch := next(piece, None)) is not None}
     while heads:
         bound = min(_sort_key(batch, batch.num_rows - 1) for batch in heads.values())
