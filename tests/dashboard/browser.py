@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from playwright.sync_api import Browser, Error, Page, Playwright, expect
+from playwright.sync_api import TimeoutError as TooLate
 from scripts.build_dashboard import PROJECT
+from tests.waiting import wait_for
 
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -116,3 +118,18 @@ def tab(
         assert made.errors == [], made.errors
     finally:
         context.close()
+
+
+def go_to(page: Page, key: str, heading: str) -> None:
+    """Go to a screen by the keyboard. The second key must follow within a second and a half, which a busy
+    machine may not manage: then both are pressed again."""
+
+    def arrived() -> bool:
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        with suppress(TooLate):
+            page.get_by_role("heading", name=heading, level=1).wait_for(timeout=3_000)
+            return True
+        return False
+
+    wait_for(arrived)

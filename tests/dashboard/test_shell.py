@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from playwright.sync_api import Browser, Route, expect
-from tests.dashboard.browser import PHONE, tab
+from tests.dashboard.browser import PHONE, go_to, tab
 from tests.dashboard.conftest import Open
 from tests.gate.working import Working
 from tests.repetitions import repeated
@@ -120,9 +120,7 @@ def test_the_keyboard_reaches_everything(open_tab: Open, working: Working) -> No
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.keyboard.press("g")
-    page.keyboard.press("t")
-    expect(page.get_by_role("heading", name="Topics")).to_be_visible()
+    go_to(page, "t", "Topics")
     page.keyboard.press("/")
     page.keyboard.type("gate door")
     page.keyboard.press("Enter")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from tests.dashboard.browser import measured, tab
+from tests.dashboard.browser import go_to, measured, tab
 from tests.dashboard.conftest import Open
 from tests.gate.app import EVENTS
 from tests.gate.working import Working
@@ -51,8 +51,7 @@ def test_a_gate_in_the_graph_shows_what_it_holds(
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator("[data-step=applied]")).to_be_visible()
     connection.send(EVENTS, "ada", 1, 2)
-    page.keyboard.press("g")
-    page.keyboard.press("y")
+    go_to(page, "y", "Topology")
     expect(page.get_by_text("2 held, 1 paused")).to_be_visible()
 
 

@@ -77,8 +77,9 @@ def test_arrow_uses_freed_memory_again() -> None:
         return int(faults)
 
     without = {name: value for name, value in os.environ.items() if name != KEEPS_ARROW_MEMORY}
-    before = missing({})
-    assert before > 1000
+    # When it gives memory back is up to the allocator: in one run of ten not within this half second.
+    before = next((found for _ in range(10) if (found := missing({})) > 1000), 0)
+    assert before
     assert missing({KEEPS_ARROW_MEMORY: ARROW_MEMORY_MS}) < before / 10
 
 
