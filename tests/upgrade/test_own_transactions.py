@@ -14,8 +14,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from tests.upgrade.test_upgrade import ORDERS, shop
-from tests.upgrade.test_upgrade_asked import ASKED
-from tests.upgrade.versions import PARTITIONS, RATES
+from tests.upgrade.test_upgrade_asked import ASKED, run_until
+from tests.upgrade.versions import PARTITIONS
 
 from tidegate.clock import ManualClock
 from tidegate.log.protocol import Log, Writer
@@ -92,12 +92,7 @@ def test_an_upgrade_that_was_allowed_does_not_wait_for_itself(name: str) -> None
         closing(SqliteLog(None, clock=clock)) as log,
         Driver(old(), partitions=PARTITIONS, log=watched(log), clock=clock) as d,
     ):
-        for number in range(6):
-            d.send(ORDERS, f"k{number}", number * 100)
-            d.send(RATES, f"k{number}", number * 100)
-        d.run()
-        d.stop()
-        happens(d)
+        run_until(d, happens)
         entry = d.upgrade(new(), consent)
         assert entry is not None
         d.send(ORDERS, "more", 1)

@@ -62,16 +62,21 @@ ASKED: dict[str, Asked] = {
 }
 
 
+def run_until(d: Driver, happens: Callable[[Driver], None]) -> None:
+    """Run the old version over six orders and rates, stop it, and let it happen."""
+    for number in range(6):
+        d.send(ORDERS, f"k{number}", number * 100)
+        d.send(RATES, f"k{number}", number * 100)
+    d.run()
+    d.stop()
+    happens(d)
+
+
 @pytest.mark.parametrize("name", ASKED)
 def test_nothing_is_written_before_the_consent(name: str) -> None:
     old, new, happens, text, consent = ASKED[name]
     with Driver(old(), partitions=PARTITIONS) as d:
-        for number in range(6):
-            d.send(ORDERS, f"k{number}", number * 100)
-            d.send(RATES, f"k{number}", number * 100)
-        d.run()
-        d.stop()
-        happens(d)
+        run_until(d, happens)
         before = all_ends(d.log)
         with pytest.raises(UpgradeError) as asked:
             d.upgrade(new(), Consent())

@@ -99,8 +99,8 @@ def _split(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Join batches, sort them, and empty the list. Of two records of one task and time the first one added
-    has the lower offset. So two stable sorts are enough, by task and by time: several times faster than one
-    sort by three columns."""
+    has the lower offset. So two stable sorts are enough, by task and by time. The second is left out if the
+    times are in order after the first, as those of one task are."""
     joined = pa.concat_batches(batches)
     batches.clear()
     order = None
