@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StateError
 from tidegate.runtime.batches.batch_steps import BatchHost, BatchNode, Step, distinct_objects
-from tidegate.runtime.batches.columns import Changes, Columns, Groups, Undecoded, Values, grouped
+from tidegate.runtime.batches.columns import Changes, Columns, Undecoded, Values
+from tidegate.runtime.batches.groups import Counted, Groups, replaced
 from tidegate.runtime.batches.number_rows import read_numbers, written_numbers
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.kept_rows import NO_TIME, KeptRows
@@ -63,7 +64,7 @@ def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
 
 def _with_values(columns: Columns, ignored: NullValues) -> Columns:
     """Drop and count the records without a value."""
-    if isinstance(columns.values, Undecoded):
+    if columns.no_nulls or isinstance(columns.values, Undecoded):
         return columns
     values = columns.listed()
     if not any(map(is_, values, repeat(None))):
@@ -81,15 +82,15 @@ def _by_key(node: Node, columns: Columns, builder: StoreBuilder[Any]) -> tuple[l
         raise StateError("null-key", f"{node.label} needs a key", "give each record a key, or filter it out")
     encoded: list[Any] = keys.column(builder.key, builder.key.encode).to_pylist()
     numbers, distinct = keys.numbers, keys.as_read(builder.key) is not None
-    if distinct and columns.rows is None:
-        return encoded, grouped(numbers)
     if not distinct:
         first = {key: number for number, key in enumerate(dict.fromkeys(encoded))}
         if len(first) < len(encoded):
             numbers = pa.array([first[key] for key in encoded], pa.int32()).take(numbers)
             encoded = list(first)
-    by_first: Any = numbers.dictionary_encode()
-    return [encoded[number] for number in by_first.dictionary.to_pylist()], grouped(by_first.indices)
+    groups = Groups(numbers, len(encoded))
+    if distinct and columns.rows is None:  # as they were read: numbered in the order of the first records
+        return encoded, groups
+    return [encoded[number] for number in groups.keys.to_pylist()], groups
 
 
 def _in_columns(
@@ -123,10 +124,8 @@ def _counted(
 
 def _counts(before: pa.Array[Any], groups: Groups, _columns: Columns) -> tuple[Changes, pa.Array[Any]]:
     """Return the counts that each record replaces and makes, and the last one of each group."""
-    start: Any = pc.fill_null(before, 0)
-    new: Any = pc.add(pc.add(start.take(groups.group), groups.index), 1)
-    newest: pa.Array[Any] = pc.add(start, groups.sizes.cast(pa.int64()))
-    return Changes(_replaced(before, groups, pc.subtract(new, 1)), new), newest
+    changes = Counted(before, groups)
+    return changes, changes.newest
 
 
 def _sums(before: pa.Array[Any], groups: Groups, columns: Columns) -> tuple[Changes, pa.Array[Any]] | None:
@@ -138,24 +137,14 @@ def _sums(before: pa.Array[Any], groups: Groups, columns: Columns) -> tuple[Chan
     try:
         amounts: Any = pa.array(numbers, pa.int64())
         running: Any = pc.cumulative_sum_checked(amounts.take(groups.order))
-        ends: Any = pc.cumulative_sum(groups.sizes.cast(pa.int64()))
-        firsts: Any = pc.subtract(ends, groups.sizes.cast(pa.int64()))
-        earlier: Any = pc.subtract_checked(running.take(firsts), amounts.take(groups.order.take(firsts)))
+        firsts = groups.order.take(groups.starts)
+        earlier: Any = pc.subtract_checked(running.take(groups.starts), amounts.take(firsts))
         offset: Any = pc.subtract_checked(pc.fill_null(before, 0), earlier)
         new: Any = pc.add_checked(running.take(groups.back), offset.take(groups.group))
     except (OverflowError, pa.ArrowInvalid):
         return None
-    old = _replaced(before, groups, pc.subtract(new, amounts))
+    old = replaced(before, groups, pc.subtract(new, amounts))
     return Changes(old, new), new.take(groups.last)
-
-
-def _replaced(before: pa.Array[Any], groups: Groups, old: pa.Array[Any]) -> pa.Array[Any]:
-    """Return the numbers that records replace: null for the first record of a key that had no row."""
-    if not before.null_count:
-        return old
-    fresh = pc.and_(pc.equal(groups.index, 0), pc.is_null(before).take(groups.group))
-    replaced: pa.Array[Any] = pc.if_else(fresh, pa.scalar(None, pa.int64()), old)
-    return replaced
 
 
 def _folded_plain(

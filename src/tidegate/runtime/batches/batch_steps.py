@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StateError
 from tidegate.runtime.batches.columns import Changes, Columns, Keys
+from tidegate.runtime.batches.groups import Counted
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.change import Change
 from tidegate.runtime.operators.immutable import PLAIN_TYPES, is_immutable
@@ -95,8 +96,8 @@ def filter_values(function: Callable[..., Any]) -> Step:
         values = columns.listed()
         passes = list(map(bool, map(function, values)))
         if all(passes):
-            return columns.with_values(values)
-        return columns.take(pc.indices_nonzero(pa.array(passes)), list(compress(values, passes)))
+            return columns
+        return columns.select(pc.indices_nonzero(pa.array(passes)), list(compress(values, passes)))
 
     return step
 
@@ -156,6 +157,8 @@ def emit(batch_node: BatchNode, host: BatchHost) -> Step:
 
 def _rows_to_send(columns: Columns, changes: Changes) -> Columns:
     """Return the new rows to send; where there was no row and is none, there is nothing to send."""
+    if isinstance(changes, Counted):
+        return columns
     if isinstance(changes.new, pa.Array):
         return columns.with_values(changes.new)
     kept = [index for index, (old, new) in enumerate(changes) if old is not None or new is not None]

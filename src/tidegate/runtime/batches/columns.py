@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.serde import Serde
 from tidegate.serde.columns import encode_all, encode_texts
@@ -71,12 +70,11 @@ class Keys:
         return encode_all(self.distinct, encode) if known is None else known
 
 
-@dataclass(frozen=True, slots=True)
 class Changes:
     """Changes of a table's rows."""
 
-    old: Values
-    new: Values
+    def __init__(self, old: Values, new: Values) -> None:
+        self.old, self.new = old, new
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return zip(_listed(self.old), _listed(self.new), strict=True)
@@ -84,12 +82,15 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records as columns. `rows` is the index of each record in its batch; None if no record is missing."""
+    """Records as columns."""
 
     keys: Keys
     values: Values | Changes
     timestamps: pa.Array[Any]
     rows: pa.Array[Any] | None = None
+    """The index of each record in its batch; None if no record is missing."""
+    no_nulls: bool = False
+    """Whether it is known that no value is None."""
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -99,7 +100,12 @@ class Columns:
         return list(self.values) if isinstance(self.values, Changes) else _listed(self.values)
 
     def with_values(self, values: Values | Changes) -> Columns:
-        return replace(self, values=values)
+        """Return the records with new values."""
+        return replace(self, values=values, no_nulls=False)
+
+    def select(self, indices: pa.Array[Any], values: Values) -> Columns:
+        """Return the records of these indices; `values` are the same as before."""
+        return replace(self.take(indices, values), no_nulls=self.no_nulls)
 
     def take(self, indices: Sequence[int] | pa.Array[Any], values: Values | Changes) -> Columns:
         """Return the records of these indices, with new values."""
@@ -110,45 +116,6 @@ class Columns:
             self.timestamps.take(at),
             at if self.rows is None else self.rows.take(at),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """The records of a batch by key: for each record its group and its index in it, both from 0; for each
-    group its size and its last record."""
-
-    sizes: pa.Array[Any]
-    last: pa.Array[Any]
-    group: pa.Array[Any]
-    index: pa.Array[Any]
-    order: pa.Array[Any]
-    """The records of the first group, then those of the second, and so on."""
-    back: pa.Array[Any]
-    """For each record its index in `order`."""
-
-
-def grouped(numbers: pa.Array[Any]) -> Groups:
-    """Group records by their numbers, which start at 0 without gaps. The sort is stable: a group keeps its
-    order."""
-    order = pc.sort_indices(numbers).cast(pa.int64())
-    runs: Any = pc.run_end_encode(numbers.take(order))
-    ends = runs.run_ends
-    starts = pa.concat_arrays([pa.array([0], ends.type), ends.slice(0, len(ends) - 1)])
-    back = pc.inverse_permutation(order)
-    group = _repeated(ends, pa.arange(0, len(ends)))
-    index = pc.subtract(pa.arange(0, len(numbers)), _repeated(ends, starts).cast(pa.int64()))
-    return Groups(
-        pc.subtract(ends, starts),
-        order.take(pc.subtract(ends, pa.scalar(1, ends.type))),
-        group.take(back),
-        index.take(back),
-        order,
-        back,
-    )
-
-
-def _repeated(ends: pa.Array[Any], values: pa.Array[Any]) -> Any:
-    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
 
 
 def _listed(values: Values) -> Sequence[Any]:

@@ -19,7 +19,8 @@ from tidegate.log.records import (
     raw_records,
 )
 from tidegate.runtime.batches.batch_steps import BatchNode
-from tidegate.runtime.batches.columns import Columns
+from tidegate.runtime.batches.columns import Changes, Columns, Values
+from tidegate.runtime.batches.groups import Counted
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.codecs import encoders
 from tidegate.runtime.output.numbered_origins import (
@@ -45,6 +46,7 @@ from tidegate.runtime.output.origin import (
 from tidegate.runtime.output.routes import Route
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.output.staged_rows import last_of_each
+from tidegate.serde import Serde
 from tidegate.serde.columns import encode_all, encode_ints
 from tidegate.serde.plain import PLAIN
 from tidegate.state.builder import StoreBuilder
@@ -123,23 +125,22 @@ class BatchOutput:
         key_serde = node.key if node.topic is None else node.topic.key_serde
         value_serde = node.value if node.topic is None else node.topic.value_serde
         keys = columns.keys.column(key_serde, encode_key)
-        values: Any = columns.values
-        if found.hands_on:
-            value_column = batch.values(columns)
-        elif isinstance(values, pa.Array) and value_serde is PLAIN[int]:
-            value_column = encode_ints(values)
-        else:
-            value_column = encode_all(values, encode_value)
         first = self._sender.reserve_sequence(len(columns)) if found.origin else 0
         sequences: pa.Array[Any] = pa.arange(first, first + len(columns))
         folds = target.folds and batch.own is None
-        if folds and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
-            at = last_of_each(columns.keys.numbers)
-            columns, value_column, sequences = (
-                columns.take(at, ()),
-                value_column.take(at),
-                sequences.take(at),
+        counted = _foldable(columns, value_serde) if folds else None
+        if found.hands_on:
+            value_column = batch.values(columns)
+        else:
+            value_column = _encoded(
+                columns.values if counted is None else counted.newest, value_serde, encode_value
             )
+        if folds and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
+            last = last_of_each(columns.keys.numbers) if counted is None else counted.last
+            value_column = value_column.take(last) if counted is None else value_column
+            columns, sequences = columns.take(last, ()), sequences.take(last)
+        elif counted is not None:
+            value_column = _encoded(counted, value_serde, encode_value)
         key_column = keys.take(columns.keys.numbers)
         sources = None
         if target.packs and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
@@ -155,6 +156,28 @@ class BatchOutput:
             if found.internal:
                 output = with_times(output, batch.origin_times(columns.rows))
         self._sender.outputs.add_batch(target, output, self._now, (keys, columns.keys.numbers))
+
+
+def _foldable(columns: Columns, serde: Serde[Any] | None) -> Counted | None:
+    """Return counts of which only the last of each key need to be encoded: all are of one size, and no other
+    can fail."""
+    counted = columns.values
+    if (
+        isinstance(counted, Counted)
+        and serde is PLAIN[int]
+        and counted.groups.numbers is columns.keys.numbers
+    ):
+        return counted
+    return None
+
+
+def _encoded(
+    values: Values | Changes, serde: Serde[Any] | None, encode: Callable[[Any], bytes | None]
+) -> pa.Array[Any]:
+    rows: Any = values.new if isinstance(values, Changes) else values
+    if isinstance(rows, pa.Array) and serde is PLAIN[int]:
+        return encode_ints(rows)
+    return encode_all(rows, encode)
 
 
 class BatchOrigins:

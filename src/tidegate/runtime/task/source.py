@@ -15,6 +15,7 @@ from tidegate.runtime.operators.codecs import decoders, serdes_of
 from tidegate.runtime.operators.context import Handler
 from tidegate.serde import Serde
 from tidegate.serde.columns import surely_decodable
+from tidegate.serde.structured import Structured
 from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 
@@ -68,14 +69,16 @@ class TaskSource:
         if serde is not None and not distinct.null_count and surely_decodable(distinct, serde):
             decoded = Undecoded(distinct, serde)
         else:
-            decoded = _decoded(distinct.to_pylist(), serde, self._decode_key)
+            decoded = _decoded(distinct, serde, self._decode_key)
         keys = Keys(decoded, numbered.indices, distinct, serde)
         read, value_serde = batch.column(3), self._value_serde
         later = self._event_time is None and not read.null_count
         if later and value_serde is not None and (lazy or surely_decodable(read, value_serde)):
             return Columns(keys, Undecoded(read, value_serde), batch.column(1))
-        values = _decoded(read.to_pylist(), value_serde, self._decode_value)
-        return Columns(keys, values, self._times(batch.column(1), values))
+        values = _decoded(read, value_serde, self._decode_value)
+        times = self._times(batch.column(1), values)
+        no_nulls = isinstance(value_serde, Structured) and not read.null_count
+        return Columns(keys, values, times, no_nulls=no_nulls)
 
     def _times(self, recorded: pa.Array[Any], values: list[Any]) -> pa.Array[Any]:
         event_time = self._event_time
@@ -86,9 +89,10 @@ class TaskSource:
 
 
 def _decoded(
-    data: list[bytes | None], serde: Serde[Any] | None, decode: Callable[[bytes | None], Any]
+    read: pa.Array[Any], serde: Serde[Any] | None, decode: Callable[[bytes | None], Any]
 ) -> list[Any]:
     """Decode each value. Nulls, and values without a serde, go through `decode`."""
-    if serde is None or None in data:
+    data: list[Any] = read.to_pylist()
+    if serde is None or read.null_count:
         return [decode(one) for one in data]
-    return serde.decode_many(data)  # type: ignore[arg-type]
+    return serde.decode_many(data)
