@@ -57,7 +57,7 @@ def aggregate(batch_node: BatchNode, host: BatchHost) -> Step:
             changes, newest = _folded(kept, keys, found, groups, columns, step, wants_old=wants_old)
         at = _times(columns, groups, times, changes.new) if kept.timed else columns.timestamps
         kept.save_many(keys, newest, at.take(groups.last).to_pylist())
-        return replace(columns, values=changes, timestamps=at)
+        return replace(columns.with_values(changes), timestamps=at)
 
     return handle
 
@@ -111,7 +111,7 @@ def _in_columns(
     changes, newest = results
     at = timestamps.take(groups.last)
     kept.save_rows(keys, written_numbers(at, newest), at.to_pylist())
-    return replace(columns, values=changes)
+    return columns.with_values(changes)
 
 
 def _counted(

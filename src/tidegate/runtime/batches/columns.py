@@ -69,6 +69,17 @@ class Keys:
             known = encode_texts(self.distinct)
         return encode_all(self.distinct, encode) if known is None else known
 
+    def numbers_by(self, column: pa.Array[Any]) -> pa.Array[Any]:
+        """Return for each record the number of its key, where those with equal bytes in the column are one
+        key: JSON that was read may have had spaces in it. None of the bytes is null."""
+        if column is self.read:
+            return self.numbers
+        encoded: Any = column.dictionary_encode()
+        if len(encoded.dictionary) == len(column):
+            return self.numbers
+        merged: pa.Array[Any] = encoded.indices.take(self.numbers)
+        return merged
+
 
 class Changes:
     """Changes of a table's rows."""

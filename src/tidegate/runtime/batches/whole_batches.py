@@ -127,8 +127,9 @@ class BatchOutput:
         keys = columns.keys.column(key_serde, encode_key)
         first = self._sender.reserve_sequence(len(columns)) if found.origin else 0
         sequences: pa.Array[Any] = pa.arange(first, first + len(columns))
-        folds = target.folds and batch.own is None
-        counted = _foldable(columns, value_serde) if folds else None
+        folds = target.folds and batch.own is None and not keys.null_count
+        numbers = columns.keys.numbers_by(keys) if folds else columns.keys.numbers
+        counted = _foldable(columns, numbers, value_serde) if folds else None
         if found.hands_on:
             value_column = batch.values(columns)
         else:
@@ -136,7 +137,7 @@ class BatchOutput:
                 columns.values if counted is None else counted.newest, value_serde, encode_value
             )
         if folds and target.check.takes_all(keys, value_column, columns.timestamps, self._now):
-            last = last_of_each(columns.keys.numbers) if counted is None else counted.last
+            last = last_of_each(numbers) if counted is None else counted.last
             value_column = value_column.take(last) if counted is None else value_column
             columns, sequences = columns.take(last, ()), sequences.take(last)
         elif counted is not None:
@@ -158,15 +159,11 @@ class BatchOutput:
         self._sender.outputs.add_batch(target, output, self._now, (keys, columns.keys.numbers))
 
 
-def _foldable(columns: Columns, serde: Serde[Any] | None) -> Counted | None:
+def _foldable(columns: Columns, numbers: pa.Array[Any], serde: Serde[Any] | None) -> Counted | None:
     """Return counts of which only the last of each key need to be encoded: all are of one size, and no other
-    can fail."""
+    can fail. `numbers` are those of the written keys, which must be the ones that were counted by."""
     counted = columns.values
-    if (
-        isinstance(counted, Counted)
-        and serde is PLAIN[int]
-        and counted.groups.numbers is columns.keys.numbers
-    ):
+    if isinstance(counted, Counted) and serde is PLAIN[int] and counted.groups.numbers is numbers:
         return counted
     return None
 
