@@ -3,7 +3,7 @@
 throughput  4M records of 100 bytes, 100k keys, 4 partitions, exactly once: whole batches at least twice tuned
             Kafka Streams and 12 times Quix; a Python processor at least 0.75 times tuned Kafka Streams, and
             as fast as its defaults; CPU and memory
-latency     5,000 records/s for two minutes, commits every 100 ms: p50 and p99 at most Kafka Streams'
+latency     5,000 records/s for 40 seconds, commits every 100 ms: p50 and p99 at most Kafka Streams'
 restore     of the changelog of those 4M records: at least 1.5 times as fast as Kafka Streams
 commit      of a slot with 1 to 64 tasks
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="measure less, for a first impression")
     parser.add_argument("--parts", type=_some(PARTS), default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--engines", type=_some(ENGINES), default=list(ENGINES), help=", ".join(ENGINES))
-    parser.add_argument("--rounds", type=int, help="of throughput, 5 if not given")
+    parser.add_argument("--rounds", type=int, help="of what is compared, 5 if not given")
     options = parser.parse_args(arguments)
     rounds = options.rounds or (1 if options.quick else 5)
     report = Report("peers", machine())

@@ -31,9 +31,8 @@ def test_counts_that_do_not_add_up_fail_the_benchmark() -> None:
             check_counts(connection.log, "counts", Tidegate(), records, keys)
 
 
-def test_a_restore_that_does_not_show_has_no_time() -> None:
-    assert Starts(with_state=2.0, without=5.0).restore == 3.0
-    assert Starts(with_state=5.0, without=2.0).restore is None
+def test_a_restore_is_what_a_start_takes_longer_than_those_with_state() -> None:
+    assert Starts([2.0, 9.0, 3.0], [5.0, 6.0, 2.5]).restores() == [2.0, 3.0, -0.5]
 
 
 def test_every_partition_has_a_key() -> None:
