@@ -316,12 +316,16 @@ class Slot:
 
     def _pause(self) -> bool:
         """Pause partitions when enough is buffered: only those without a buffered record are read, since
-        others may wait for them. Returns whether there is anything to read."""
+        others may wait for them. Returns whether there is anything to read.
+
+        In a replay a task that has nothing yet waits until others have taken what is buffered: a reader on
+        Kafka drops what it has fetched ahead of partitions that are paused."""
         assert self._reader is not None  # noqa: S101 - the caller checked
         full: set[TopicPartition] = set()
         buffered = sum(task.merge.buffered for task in self._running.values())
         if buffered > self.pace.buffered_records or self._buffered_bytes() > self.pace.buffered_bytes:
-            if not any(task.merge.needs_records() for task in self._running.values()):
+            waiting = [task.merge for task in self._running.values() if task.merge.needs_records()]
+            if not any(merge.buffered or not self.pace.reads_ahead for merge in waiting):
                 return False
             full = {
                 partition for partition, task in self._owners.items() if task.merge.buffered_in(partition)
