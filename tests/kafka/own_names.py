@@ -72,8 +72,9 @@ class OwnNames:
     def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
         return self.log.offset_at(self.prefixed(partition), timestamp)
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> OwnReader:
-        return OwnReader(self, self.log.reader({self.prefixed(one): at for one, at in positions.items()}))
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> OwnReader:
+        prefixed = {self.prefixed(one): at for one, at in positions.items()}
+        return OwnReader(self, self.log.reader(prefixed, brief=brief))
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> OwnWriter:
         return OwnWriter(self, self.log.writer(self._prefix + writer_id, open_seconds=open_seconds))

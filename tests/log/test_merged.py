@@ -75,8 +75,8 @@ class CountedReaders(SqliteLog):
 
     now = most = 0
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
-        reader = super().reader(positions)
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> SqliteReader:
+        reader = super().reader(positions, brief=brief)
         close = reader.close
 
         def counted() -> None:
@@ -144,8 +144,8 @@ def test_follow_reports_that_nothing_came_for_a_while(log: SqliteLog) -> None:
 class LateLog(SqliteLog):
     """A record comes only while a reader waits for one."""
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
-        reader = super().reader(positions)
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> SqliteReader:
+        reader = super().reader(positions, brief=brief)
         poll = reader.poll
 
         def late(timeout: float) -> list[Fetched]:

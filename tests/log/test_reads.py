@@ -62,9 +62,9 @@ class CountingReaders(ReopeningLog):
         super().__init__(lambda: log)
         self.readers = 0
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader:
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> Reader:
         self.readers += 1
-        return super().reader(positions)
+        return super().reader(positions, brief=brief)
 
 
 def test_readers_use_the_connections_of_those_that_were_closed(tmp_path: Path) -> None:

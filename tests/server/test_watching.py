@@ -215,9 +215,9 @@ def test_topics_are_read_once_however_many_requests_come(
     read: list[str] = []
     opened = SqliteLog.reader
 
-    def reader(self: SqliteLog, positions: Mapping[TopicPartition, Offset]) -> Any:
+    def reader(self: SqliteLog, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> Any:
         read.extend(one.topic for one in positions)
-        return opened(self, positions)
+        return opened(self, positions, brief=brief)
 
     publish(log, *(numbers(0) for _ in range(300)))
     monkeypatch.setattr(SqliteLog, "reader", reader)  # the server opens its log by its URL
@@ -235,9 +235,9 @@ class NotedReads(SqliteLog):
         super().__init__(path, upkeep=False)
         self.read: list[str] = []
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> SqliteReader:
         self.read.extend(one.topic for one in positions)
-        return super().reader(positions)
+        return super().reader(positions, brief=brief)
 
 
 def test_a_control_topic_is_read_again_when_something_was_written_to_it(

@@ -47,7 +47,12 @@ class PacedLog(SqliteLog):
         super().__init__(clock=clock, upkeep=False, spill_bytes=SPILL_BYTES)
         self._page = page
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+    def reader(
+        self,
+        positions: Mapping[TopicPartition, Offset],
+        *,
+        brief: bool = False,  # noqa: ARG002
+    ) -> SqliteReader:
         return PacedReader(self._database, self._catalog, positions, self._page)
 
     def truth(self, positions: Mapping[TopicPartition, Offset]) -> Follower:

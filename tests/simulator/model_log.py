@@ -113,7 +113,12 @@ class ModelLog:
         late = (record[0] for record in found.records if record[1] >= timestamp)
         return Offset(next(late, found.next))
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> ModelReader:
+    def reader(
+        self,
+        positions: Mapping[TopicPartition, Offset],
+        *,
+        brief: bool = False,  # noqa: ARG002
+    ) -> ModelReader:
         return ModelReader(self, positions)
 
     def truth(self, positions: Mapping[TopicPartition, Offset]) -> ModelFollower:

@@ -35,7 +35,12 @@ class LaggingLog(SqliteLog):
         ends = super().ends(partitions, committed=committed)
         return {one: min(end, self.visible(one)) for one, end in ends.items()} if committed else ends
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> LaggingReader:
+    def reader(
+        self,
+        positions: Mapping[TopicPartition, Offset],
+        *,
+        brief: bool = False,  # noqa: ARG002
+    ) -> LaggingReader:
         return LaggingReader(self, positions)
 
     def visible(self, partition: TopicPartition) -> Offset:

@@ -203,9 +203,9 @@ class CountingLog(SqliteLog):
 
     readers = 0
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> SqliteReader:
         self.readers += 1
-        return super().reader(positions)
+        return super().reader(positions, brief=brief)
 
 
 def kept_of(log: Log) -> KeptDifferences:

@@ -136,7 +136,10 @@ class Log(Protocol):
         a log that keeps transaction markers: a caller skips earlier records that it reads from there."""
         ...
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader: ...
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> Reader:
+        """Open a reader. One that is `brief` is closed when it has read up to an end that is there already,
+        so that a log need not wait for more records before it reports the end."""
+        ...
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
         """Open the writer of this id and fence its previous holder.

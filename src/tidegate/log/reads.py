@@ -29,7 +29,7 @@ def read_between(
     """
     if start >= end:
         return
-    with closing(log.reader({partition: Offset(start)})) as reader:
+    with closing(log.reader({partition: Offset(start)}, brief=True)) as reader:
         deadline = time.monotonic() + patience
         while reader.position(partition) < end:
             for fetched in reader.poll(POLL_SECONDS):
@@ -72,7 +72,7 @@ def read_to_end(
     for partition, start in positions.items():
         if start >= ends[partition]:
             continue  # most topics of an app that starts are empty, and a reader on Kafka is a consumer
-        with closing(log.reader({partition: start})) as reader:
+        with closing(log.reader({partition: start}, brief=True)) as reader:
             deadline = time.monotonic() + patience
             while reader.position(partition) < ends[partition]:
                 fetched = reader.poll(POLL_SECONDS)

@@ -77,9 +77,9 @@ class ReopeningLog:
         with self._usable() as log:
             return log.offset_at(partition, timestamp)
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> Reader:
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> Reader:
         with self._usable() as log:
-            return log.reader(positions)
+            return log.reader(positions, brief=brief)
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:
         with self._usable() as log:

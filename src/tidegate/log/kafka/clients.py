@@ -73,6 +73,8 @@ _CONSUMER: dict[str, Any] = {
     "queued.max.messages.kbytes": 32 << 10,
     "fetch.message.max.bytes": 4 << 20,
 }
+_BRIEF = {"fetch.wait.max.ms": 5}
+"""For a reader that is closed at the end of a partition: 50 ms would be most of the time it takes."""
 _PRODUCER: dict[str, Any] = {
     "enable.idempotence": True,
     "retry.backoff.ms": 5,
@@ -141,13 +143,13 @@ class Clients:
     def consumer(self, group: str = READER_GROUP, **callbacks: Callable[..., None]) -> Consumer:
         return self._consumer(self._general | _CONSUMER | self._parts["consumer"] | callbacks, group)
 
-    def reading(self) -> tuple[Consumer, Pages]:
+    def reading(self, *, brief: bool = False) -> tuple[Consumer, Pages]:
         """Create a consumer for a reader, and what fetches its records."""
+        settings = self._general | _CONSUMER | (_BRIEF if brief else {}) | self._parts["consumer"]
         if self._bulk is None:
-            consumer = self.consumer()
+            consumer = self._consumer(settings, READER_GROUP)
             return consumer, ClientPages(consumer)
-        settings = with_plugin(self._general | _CONSUMER | self._parts["consumer"], self._bulk)
-        consumer = self._consumer(settings, READER_GROUP)
+        consumer = self._consumer(with_plugin(settings, self._bulk), READER_GROUP)
         number = self._bulk.created()
         return consumer, ClientPages(consumer) if number is None else BulkPages(self._bulk, number, consumer)
 

@@ -88,8 +88,8 @@ class KafkaLog:
     def offset_at(self, partition: TopicPartition, timestamp: int) -> Offset:
         return self._topics.offset_at(partition, timestamp)
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> KafkaReader:
-        consumer, pages = self._clients.reading()
+    def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> KafkaReader:
+        consumer, pages = self._clients.reading(brief=brief)
         return KafkaReader(consumer, positions, self._bounds, self._topics.identify, pages)
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> KafkaWriter:

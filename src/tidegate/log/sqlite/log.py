@@ -114,7 +114,12 @@ class SqliteLog:
                 offset = candidate + 1
         return Offset(row.next)
 
-    def reader(self, positions: Mapping[TopicPartition, Offset]) -> SqliteReader:
+    def reader(
+        self,
+        positions: Mapping[TopicPartition, Offset],
+        *,
+        brief: bool = False,  # noqa: ARG002 - it never waits for a fetch
+    ) -> SqliteReader:
         return SqliteReader(self._database, self._catalog, positions)
 
     def writer(
