@@ -170,21 +170,31 @@ class _Buffer:
         self._partition = partition
         self._batches: deque[pa.RecordBatch] = deque()
         self._records: deque[RawRecord] = deque()
+        self._sizes: tuple[int, int] | None = None
+        """The rows and bytes of all batches; None after some were taken. It is asked for after each page."""
 
     def __bool__(self) -> bool:
         return bool(self._records or self._batches)
 
     def rows(self) -> int:
-        in_batches: int = sum(batch.num_rows for batch in self._batches)
-        return len(self._records) + in_batches
+        return len(self._records) + self._in_batches()[0]
 
     def bytes(self) -> int:
-        size: int = sum(batch.nbytes for batch in self._batches)
-        return size
+        return self._in_batches()[1]
+
+    def _in_batches(self) -> tuple[int, int]:
+        if self._sizes is None:
+            self._sizes = (
+                sum(batch.num_rows for batch in self._batches),
+                sum(batch.nbytes for batch in self._batches),
+            )
+        return self._sizes
 
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
+            rows, size = self._in_batches()
             self._batches.append(batch)
+            self._sizes = rows + batch.num_rows, size + batch.nbytes
 
     def complete(self) -> None:
         """Called when the partition was fetched completely."""
@@ -193,7 +203,7 @@ class _Buffer:
         if not self._records:
             if not self:
                 return None
-            batch = self._batches.popleft()
+            batch, self._sizes = self._batches.popleft(), None
             if batch.num_rows > RECORDS_AT_ONCE:
                 self._batches.appendleft(batch.slice(RECORDS_AT_ONCE))
             self._records.extend(one_by_one(self._partition, batch.slice(0, RECORDS_AT_ONCE)))
@@ -209,7 +219,7 @@ class _Buffer:
         taken: list[pa.RecordBatch] = []
         room = limit
         while room and self and (not taken or self._batches[0].schema.equals(taken[0].schema)):
-            first = self._batches.popleft()
+            first, self._sizes = self._batches.popleft(), None
             if first.num_rows > room:
                 self._batches.appendleft(first.slice(room))
             taken.append(first.slice(0, room))
