@@ -138,7 +138,8 @@ class Log(Protocol):
 
     def reader(self, positions: Mapping[TopicPartition, Offset], *, brief: bool = False) -> Reader:
         """Open a reader. One that is `brief` is closed when it has read up to an end that is there already,
-        so that a log need not wait for more records before it reports the end."""
+        so that a log need not wait for more records before it reports the end. If it is kept open, it may
+        cost the log more than others do."""
         ...
 
     def writer(self, writer_id: str, *, open_seconds: float | None = None) -> Writer:

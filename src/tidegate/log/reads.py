@@ -29,7 +29,7 @@ def read_between(
     """
     if start >= end:
         return
-    with closing(log.reader({partition: Offset(start)}, brief=True)) as reader:
+    with closing(log.reader({partition: Offset(start)})) as reader:
         deadline = time.monotonic() + patience
         while reader.position(partition) < end:
             for fetched in reader.poll(POLL_SECONDS):

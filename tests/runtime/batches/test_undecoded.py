@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate import App, TableTopic, Topic
+from tidegate import App, Json, SerdeError, TableTopic, Topic
 from tidegate.dsl.stream import Stream
 from tidegate.serde.plain import BytesSerde
 from tidegate.testing.driver import Driver
@@ -46,6 +46,30 @@ def test_both_paths_do_the_same_with_bytes(build: Any, values: list[bytes | None
     found = outcome(build, values, batches=True)
     assert found == outcome(build, values, batches=False)
     assert len(found) == (24 if build is counted else 20)
+
+
+class Lenient(Json[int]):
+    """A user's serde that is derived from ours, and takes what it cannot read for nothing."""
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            return super().decode(data)
+        except SerdeError:
+            return None
+
+
+def test_a_value_that_a_users_serde_takes_for_nothing_is_not_counted() -> None:
+    def outcome(*, batches: bool) -> tuple[list[Any], int]:
+        app = App("app")
+        app.stream(TableTopic("raw", Lenient())).count("counts").to(COUNTS)
+        with Driver(app, batches=batches) as driver:
+            for value in (b"1", b"x", b"2") * 8:
+                driver.send(RAW, "k", value)
+            driver.run()
+            [task] = driver._tasks()
+            return [record.value for record in driver.records(COUNTS)], task.null_values.count
+
+    assert outcome(batches=True) == outcome(batches=False) == (list(range(1, 17)), 8)
 
 
 def test_a_count_decodes_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ from tidegate.record import Record
 from tidegate.runtime.batches.columns import Columns, Keys, Undecoded
 from tidegate.runtime.operators.codecs import decoders, serdes_of
 from tidegate.runtime.operators.context import Handler
-from tidegate.serde import Serde
+from tidegate.serde import Json, MsgPack, Serde
 from tidegate.serde.columns import surely_decodable
-from tidegate.serde.structured import Structured
 from tidegate.topology.node import INTERNAL, Node, NodeKind
 
 
@@ -77,8 +76,7 @@ class TaskSource:
             return Columns(keys, Undecoded(read, value_serde), batch.column(1))
         values = _decoded(read, value_serde, self._decode_value)
         times = self._times(batch.column(1), values)
-        no_nulls = isinstance(value_serde, Structured) and not read.null_count
-        return Columns(keys, values, times, no_nulls=no_nulls)
+        return Columns(keys, values, times, no_nulls=_never_none(value_serde) and not read.null_count)
 
     def _times(self, recorded: pa.Array[Any], values: list[Any]) -> pa.Array[Any]:
         event_time = self._event_time
@@ -96,3 +94,9 @@ def _decoded(
     if serde is None or read.null_count:
         return [decode(one) for one in data]
     return serde.decode_many(data)
+
+
+def _never_none(serde: Serde[Any] | None) -> bool:
+    """Return whether no bytes are decoded as None: a user's serde may do that, also one that is derived from
+    ours."""
+    return type(serde).__bases__[0] in (Json, MsgPack)
