@@ -42,7 +42,7 @@ CONF = {
 def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
     """Ours and theirs in turn."""
     records, batch = 200_000, 50_000
-    ours_too = TIMES_AS_MANY * records
+    ours_records = TIMES_AS_MANY * records
     for keys in (1_000,) if quick else (1_000, 10_000, 100_000):
         name = f"count, {keys:,} keys"
         target = f"{name}: ours, times transformWithStateInPandas"
@@ -50,10 +50,10 @@ def measure(report: Report, session: SparkSession, *, quick: bool) -> None:
             report.missing(target, "x", f">= {TARGET:g}", "protobuf is not installed")
             continue
         report.progress(f"{name}: ours")
-        ours = on_spark(session, counting, ours_too, slots=SLOTS, keys=keys)
+        ours = on_spark(session, counting, ours_records, slots=SLOTS, keys=keys)
         report.progress(f"{name}: transformWithStateInPandas")
         theirs = in_pandas(session, records, batch, keys)
-        report.measured(f"{name}: {SLOTS} slots, {ours_too:,} records", ours, "records/s")
+        report.measured(f"{name}: {SLOTS} slots, {ours_records:,} records", ours, "records/s")
         report.measured(f"{name}: transformWithStateInPandas, {records:,} records", theirs, "records/s")
         report.at_least(target, ours / theirs, "x", TARGET)
 

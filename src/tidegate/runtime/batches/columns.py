@@ -115,7 +115,7 @@ class Columns:
         return replace(self, values=values, no_nulls=False)
 
     def select(self, indices: pa.Array[Any], values: Values) -> Columns:
-        """Return the records of these indices; `values` are the same as before."""
+        """Return the records of these indices. `values` are theirs, unchanged."""
         return replace(self.take(indices, values), no_nulls=self.no_nulls)
 
     def take(self, indices: Sequence[int] | pa.Array[Any], values: Values | Changes) -> Columns:
