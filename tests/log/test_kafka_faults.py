@@ -24,6 +24,7 @@ from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.clients import Clients
+from tidegate.log.kafka.sender import Sender
 from tidegate.log.kafka.writer import KafkaWriter
 from tidegate.log.records import to_batch
 from tidegate.testing.conformance.bench import row
@@ -78,6 +79,19 @@ def appender(clients_with: ClientsWith) -> Iterator[Appender]:
     with closing(Appender(clients, Described(clients), SystemClock())) as made:
         yield made
     clients.close()
+
+
+class Late:
+    """A sender whose thread wakes only after the last answer to a commit."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sender, name)
+
+    def commit_transaction(self, seconds: float) -> None:
+        self._sender.commit_transaction(60 * seconds)
 
 
 def rows(count: int) -> Any:
@@ -254,6 +268,19 @@ class TestCommit:
         error = refused(writer.commit)
         assert error.code == "commit-unknown"
         assert "_FENCED" in error.message
+
+    def test_so_is_a_fence_that_comes_late_to_the_first_call(
+        self, cluster: MockCluster, open_writer: OpenWriter
+    ) -> None:
+        """A thread without CPU sees only the last answer to requests that librdkafka repeated."""
+        writer = open_writer(**{"transaction.timeout.ms": 60_000})
+        writer.append(TOPIC, rows(3))
+        writer.flush([TOPIC])
+        unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 6
+        cluster.answer(END_TRANSACTION, *unanswered, *[KafkaError.INVALID_PRODUCER_EPOCH] * 500)
+        writer._sender = Late(writer._sender)
+        error = refused(writer.commit)
+        assert error.code == "commit-unknown"
 
     @pytest.mark.parametrize(
         ("answer", "code"),

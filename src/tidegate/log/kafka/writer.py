@@ -168,9 +168,12 @@ class KafkaWriter:
         """Send the commit request, and raise `commit-unknown` if the broker may have committed unnoticed.
 
         It has not committed if the client refused to send the request, or if the first answer was a refusal.
-        A later refusal may refer to a transaction that an earlier request has already ended.
+        A later refusal may refer to a transaction that an earlier request has already ended. librdkafka
+        repeats requests unseen, so a call that returns late, as in a process that got no CPU, counts as
+        several.
         """
-        deadline, first = time.monotonic() + self._patience, True
+        started, first = time.monotonic(), True
+        deadline = started + self._patience
         while True:
             try:
                 self._sender.commit_transaction(TRY_SECONDS)
@@ -180,6 +183,7 @@ class KafkaWriter:
                     first = False
                     continue
                 code = translate_error(error, "", self._id).code
+                first = first and time.monotonic() - started < TRY_SECONDS
                 if first and code != UNREACHABLE and (error.txn_requires_abort() or code != UNNAMED):
                     raise
                 raise unknown_commit(error, self._id) from cause
