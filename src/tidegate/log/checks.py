@@ -8,14 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import ConfigError, LogError
-from tidegate.log.records import APPEND_SCHEMA, Headers
+from tidegate.log.records import APPEND_SCHEMA, Headers, time_bounds
 from tidegate.log.topic import LATEST_TIMESTAMP, TopicInfo
 
 RECORD_OVERHEAD = 64
 HEADER_BYTES = 2048
 """More than the headers that tidegate adds to a record."""
-FEW_ROWS = 256
-"""Up to this many rows a Python loop is as fast as an Arrow kernel."""
 
 
 def check_batch(info: TopicInfo, partition: int, batch: pa.RecordBatch, now: int) -> int:
@@ -75,8 +73,7 @@ class RowCheck:
         their headers are at most HEADER_BYTES long."""
         if keys.null_count or _longest(keys) + _longest(values) > self._largest - HEADER_BYTES:
             return False
-        bounds: Any = pc.min_max(timestamps)
-        first, last = int(bounds[0].as_py()), int(bounds[1].as_py())
+        first, last = time_bounds(timestamps)
         return max(0, now - self._before) <= first and last <= min(LATEST_TIMESTAMP, now + self._after)
 
     def sizes(self, batch: pa.RecordBatch, now: int) -> int:
@@ -91,13 +88,7 @@ class RowCheck:
 
 
 def _check_times(info: TopicInfo, batch: pa.RecordBatch, now: int) -> None:
-    column: Any = batch.column(0)
-    if batch.num_rows <= FEW_ROWS:
-        times = column.to_pylist()
-        first, last = min(times), max(times)
-    else:
-        bounds: Any = pc.min_max(column)
-        first, last = bounds[0].as_py(), bounds[1].as_py()
+    first, last = time_bounds(batch.column(0))
     _check_time(info, first, now)
     _check_time(info, last, now)
 

@@ -12,9 +12,13 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.types import TopicPartition
+
+FEW_ROWS = 256
+"""Up to this many rows a Python loop is faster than an Arrow kernel."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -101,6 +105,15 @@ def columns_to_batch(
 def no_headers(count: int) -> pa.Array[Any]:
     """Return the header column of records without headers."""
     return pa.nulls(count, HEADERS_TYPE)
+
+
+def time_bounds(timestamps: pa.Array[Any]) -> tuple[int, int]:
+    """Return the earliest and the latest of some timestamps."""
+    if len(timestamps) <= FEW_ROWS:
+        times: list[Any] = timestamps.to_pylist()
+        return min(times), max(times)
+    bounds: Any = pc.min_max(timestamps)
+    return bounds[0].as_py(), bounds[1].as_py()
 
 
 def header_column(headers: Sequence[Headers]) -> pa.Array[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
@@ -31,6 +32,8 @@ from tidegate.state.keys import (
 from tidegate.state.protocol import RawRow, Token
 
 _LENGTH = struct.Struct(">I")
+_KEY = itemgetter(0)
+"""Keys differ, so this is the order of the whole rows, found in half the time."""
 
 
 class Transaction(Protocol):
@@ -110,7 +113,7 @@ class LmdbStore:
     def apply(self, rows: Iterable[RawRow], token: Token | None = None) -> None:  # noqa: ARG002
         newest = dict(rows)
         puts, deletes = self._sealed(newest)
-        puts.sort()
+        puts.sort(key=_KEY)
         size = sum(map(len, chain.from_iterable(puts))) + 16 * len(puts)
         with translated_errors(self._environment.folder, self._environment.damaged):
             txn = self._environment.txn

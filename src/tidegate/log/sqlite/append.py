@@ -26,12 +26,19 @@ _SAVE = "UPDATE partition SET start = ?, next = ?, clean = ?, seal = ? WHERE id 
 def pieces_of(batches: list[pa.RecordBatch], size: int) -> list[Encoded]:
     """Encode the batches of one partition, `size` bytes in all, in pieces of about 1 MiB: small batches are
     joined, large ones are split."""
+    if size <= PIECE_BYTES:
+        joined = _joined(batches)
+        return [encode(joined)] if joined.num_rows else []
     pieces: list[Encoded] = []
-    for group in [batches] if size <= PIECE_BYTES else _groups(batches):
-        joined = group[0] if len(group) == 1 else pa.concat_batches(group)
+    for group in _groups(batches):
+        joined = _joined(group)
         rows = max(1, -(-joined.num_rows // max(1, round(joined.nbytes / PIECE_BYTES))))
         pieces += [encode(joined.slice(first, rows)) for first in range(0, joined.num_rows, rows)]
     return pieces
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _groups(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA
+from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA, time_bounds
 
 SPARSE, WITH_HEADERS, LZ4, ZSTD = 1, 2, 4, 8
 
@@ -76,7 +76,7 @@ def _encode(batch: pa.RecordBatch, kind: int, compression: int) -> Encoded:
         kind,
         message.size,
         batch.num_rows,
-        pc.max(timestamps).as_py(),
+        time_bounds(timestamps)[1],
         batch.column(batch.schema.get_field_index("value")).null_count,
     )
 
