@@ -33,7 +33,7 @@ from tests.shared_broker import broker_for
 from tests.time_limit import pytest_runtest_teardown, pytest_timeout_set_timer
 
 from tidegate.fingerprint import project
-from tidegate.state.environment import open_here
+from tidegate.state.open_here import open_here
 from tidegate.testing.broker import KafkaCluster
 
 __all__ = [

@@ -20,8 +20,9 @@ from tidegate import stores
 from tidegate.errors import StateError
 from tidegate.log.positions import Position
 from tidegate.state import environment
-from tidegate.state.environment import Environment, Metadata, is_open_here
+from tidegate.state.environment import Environment, Metadata
 from tidegate.state.manager import Limits, Owner, StateManager
+from tidegate.state.open_here import is_open_here
 from tidegate.state.protocol import QuietListener
 from tidegate.state.restore import Restore
 

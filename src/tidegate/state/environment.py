@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -19,6 +19,7 @@ import msgspec
 
 from tidegate.errors import StateError
 from tidegate.log.positions import Position, TaskId
+from tidegate.state.open_here import begin_reading, end_reading, hold, release
 from tidegate.state.unsealed import is_unsealed
 
 FORMAT = 1
@@ -31,9 +32,6 @@ INTACT = 0x2144DF1C
 REPAIR_HINT = "rebuild the task's stores from the log: tidegate state check --repair"
 _SPARE_BYTES = 32 << 20
 _GROWTH = 3
-
-_open_here: dict[Path, Environment] = {}
-"""Environments stay here until they are closed: see `Environment.abort`."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -78,24 +76,21 @@ class Environment:
         self._txn: Any = None
         self._thread = 0
         self._applied = 0
-        if folder in _open_here:
-            raise StateError(
-                "opened-twice", f"the folder {folder} is already open in this process", "close it first"
-            )
+        self._env: Any = None
+        self._closed = False
         names = [_META_DB, *(name.encode() for name in databases)]
-        with translated_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            self._env: Any = lmdb.open(
-                str(folder),
-                map_size=_first_map(folder),
-                max_dbs=len(names),
-                sync=sync,
-                metasync=sync,
-                max_readers=16,
-            )
-        _open_here[folder] = self
+        hold(folder, self)
         try:
             with translated_errors(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                self._env = lmdb.open(
+                    str(folder),
+                    map_size=_first_map(folder),
+                    max_dbs=len(names),
+                    sync=sync,
+                    metasync=sync,
+                    max_readers=16,
+                )
                 self._env.reader_check()
                 self.check_undamaged()
                 _check_whole(self.folder, self._env)
@@ -195,10 +190,13 @@ class Environment:
 
     def close(self) -> None:
         """Abort the open transaction, and close. Idempotent."""
-        if self.folder in _open_here:
-            self.abort()
+        if self._closed:
+            return
+        self.abort()
+        if self._env is not None:
             self._env.close()
-            del _open_here[self.folder]
+        self._closed = True
+        release(self.folder)
 
     def _check_thread(self) -> None:
         if self._txn is not None and self._thread != threading.get_ident():
@@ -226,16 +224,18 @@ class ReadOnlyEnvironment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.scan_version = 0
-        if folder in _open_here:
-            raise StateError("opened-twice", "this process runs the task itself", "use the task's stores")
-        with translated_errors(folder):
-            self._env: Any = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
-            try:
+        self._env: Any = None
+        self.txn: Any = None
+        self._closed = False
+        begin_reading(folder)
+        try:
+            with translated_errors(folder):
+                self._env = lmdb.open(str(folder), readonly=True, create=False, max_dbs=256, max_readers=16)
                 _check_whole(folder, self._env)
-                self.txn: Any = self._env.begin()
-            except BaseException:
-                self._env.close()
-                raise
+                self.txn = self._env.begin()
+        except BaseException:
+            self.close()
+            raise
 
     def damaged(self) -> str:
         """Return the hint for the error; a read-only environment marks nothing."""
@@ -252,6 +252,10 @@ class ReadOnlyEnvironment:
             except lmdb.NotFoundError:
                 return False
         return True
+
+    def copy(self, target: Path) -> None:
+        """Write a compacted copy into a folder that exists."""
+        self._env.copy(str(target), compact=True)
 
     def rows(self, name: str) -> int:
         """Return how many rows a database has."""
@@ -278,8 +282,15 @@ class ReadOnlyEnvironment:
         return any(self.rows(name) for name in names)
 
     def close(self) -> None:
-        self.txn.abort()
-        self._env.close()
+        """Close it. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.txn is not None:
+            self.txn.abort()
+        if self._env is not None:
+            self._env.close()
+        end_reading(self.folder)
 
 
 def _check_whole(folder: Path, env: Any) -> None:
@@ -289,16 +300,6 @@ def _check_whole(folder: Path, env: Any) -> None:
         raise StateError("corrupt-state", "the state's file is truncated", "it is rebuilt from the log")
 
 
-def open_here() -> list[Path]:
-    """Return the folders of the environments that this process has open."""
-    return list(_open_here)
-
-
-def is_open_here(folder: Path) -> bool:
-    """Whether this process has the environment open: then it must not open it again, not even to copy it."""
-    return folder in _open_here
-
-
 def copy_environment(source: Path, target: Path) -> bool:
     """Copy the committed contents of a folder that another process holds. Return False if that fails.
 
@@ -306,16 +307,11 @@ def copy_environment(source: Path, target: Path) -> bool:
     never ends.
     """
     try:
-        env = lmdb.open(str(source), readonly=True, create=False, max_dbs=1, max_readers=16)
-    except lmdb.Error:
+        with closing(ReadOnlyEnvironment(source)) as environment, translated_errors(source):
+            target.mkdir(parents=True, exist_ok=True)
+            environment.copy(target)
+    except StateError:
         return False
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        env.copy(str(target), compact=True)
-    except (lmdb.Error, OSError):
-        return False
-    finally:
-        env.close()
     return True
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tidegate.errors import StateError
 from tidegate.log.positions import TaskId
 from tidegate.state.checkpoint import CHECKPOINT, CheckpointFile
-from tidegate.state.environment import is_open_here
+from tidegate.state.open_here import is_open_here
 
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 

@@ -11,11 +11,11 @@ from tidegate.state.environment import (
     Environment,
     Metadata,
     copy_environment,
-    is_open_here,
 )
 from tidegate.state.environment import FORMAT as METADATA_FORMAT
 from tidegate.state.folders import TaskFolder, empty
 from tidegate.state.manager import StateManager
+from tidegate.state.open_here import is_open_here
 from tidegate.state.protocol import RestoreListener
 
 
