@@ -188,7 +188,7 @@ class TestThreeBrokers:
         with closing(hasty), fleet.running() as (driver, _):
             with Load(three.bootstrap, OwnNames(three.bootstrap, prefix)):
                 goes_on(fleet)
-                hasty.append(partition, unsure)
+                log.append(partition, unsure)
                 leader = leader_of(three, f"{prefix}{LINES.name}")
                 three.brokers[leader - 1].kill()
                 goes_on(fleet)

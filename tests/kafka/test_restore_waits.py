@@ -55,6 +55,8 @@ def test_an_end_that_never_comes_is_an_error_by_name_and_a_later_try_goes_on(ben
     with closing(stand_in_front(bench, bench.changelog_of(COUNTS))):
         write(task, 4, 10)
         moved = bench.open(COUNTS, host="b", limits=AT_EVERY_TURN)
+        while moved.listener.restored("counts") < 4:
+            assert not moved.restore.step()
         with pytest.raises(StateError) as error:
             moved.restore.run(patience=1)
         assert (error.value.code, error.value.retryable) == ("restore-waits", True)

@@ -22,6 +22,7 @@ from tests.needs import missing_for_compiled
 
 from tidegate.clock import SystemClock
 from tidegate.errors import FencedError, LogError
+from tidegate.log.kafka import writer as kafka_writer
 from tidegate.log.kafka.appender import Appender
 from tidegate.log.kafka.clients import Clients
 from tidegate.log.kafka.sender import Sender
@@ -31,7 +32,8 @@ from tidegate.testing.conformance.bench import row
 from tidegate.types import TopicPartition
 
 TOPIC = TopicPartition("t", 0)
-HASTY: dict[str, Any] = {"transaction.timeout.ms": 1000, "batch.num.messages": 10}
+SETTINGS: dict[str, Any] = {"transaction.timeout.ms": 60_000, "batch.num.messages": 10}
+HASTY = {"transaction.timeout.ms": 1000}
 OpenWriter = Callable[..., KafkaWriter]
 ClientsWith = Callable[..., Clients]
 NONE, TWICE = 0, KafkaError.DUPLICATE_SEQUENCE_NUMBER
@@ -64,7 +66,7 @@ def open_writer(clients_with: ClientsWith) -> Iterator[OpenWriter]:
     opened: list[KafkaWriter] = []
 
     def open_writer(**settings: Any) -> KafkaWriter:
-        clients = clients_with(producer=HASTY | settings)
+        clients = clients_with(producer=SETTINGS | settings)
         opened.append(KafkaWriter(clients, Described(clients), SystemClock(), "slot"))
         return opened[-1]
 
@@ -74,8 +76,14 @@ def open_writer(clients_with: ClientsWith) -> Iterator[OpenWriter]:
 
 
 @pytest.fixture
+def no_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answer counts as the first one however late this process gets it."""
+    monkeypatch.setattr(kafka_writer, "TRY_SECONDS", 60.0)
+
+
+@pytest.fixture
 def appender(clients_with: ClientsWith) -> Iterator[Appender]:
-    clients = clients_with(producer={**HASTY, "delivery.timeout.ms": 1000})
+    clients = clients_with(producer=SETTINGS)
     with closing(Appender(clients, Described(clients), SystemClock())) as made:
         yield made
     clients.close()
@@ -134,11 +142,12 @@ class TestAppend:
         assert ("the record was appended to t/0" in error.message) is (count == 1)
 
     def test_a_record_that_nobody_confirms_may_be_there(
-        self, cluster: MockCluster, appender: Appender
+        self, cluster: MockCluster, clients_with: ClientsWith
     ) -> None:
-        appender.append(TOPIC, rows(1))
         cluster.answer(PRODUCE, *[KafkaError.REQUEST_TIMED_OUT] * 500)
-        error = refused(lambda: appender.append(TOPIC, rows(1)))
+        clients = clients_with(producer={"delivery.timeout.ms": 1000})
+        with closing(clients), closing(Appender(clients, Described(clients), SystemClock())) as appender:
+            error = refused(lambda: appender.append(TOPIC, rows(1)))
         assert error.code == "commit-unknown"
         assert not error.retryable
         assert "read the topic" in error.hint
@@ -157,6 +166,7 @@ class TestAppend:
         cluster.answer(PRODUCE, TWICE)
         assert appender.append(TOPIC, rows(5)) > before
 
+    @pytest.mark.usefixtures("no_stall")
     def test_an_append_that_the_broker_ends_is_aborted_by_name(
         self, cluster: MockCluster, appender: Appender
     ) -> None:
@@ -229,8 +239,7 @@ class TestAbort:
         self, open_writer: OpenWriter
     ) -> None:
         """librdkafka reports them as dropped, while it aborts."""
-        slow = {"linger.ms": 5000, "batch.num.messages": 10_000, "transaction.timeout.ms": 10_000}
-        writer = open_writer(**slow)
+        writer = open_writer(**{"linger.ms": 5000, "batch.num.messages": 10_000})
         writer.append(TOPIC, rows(30))
         writer.abort()
         writer.append(TOPIC, rows(5))
@@ -247,7 +256,7 @@ class TestCommit:
     def test_a_commit_without_an_answer_is_unknown(
         self, cluster: MockCluster, open_writer: OpenWriter
     ) -> None:
-        writer = open_writer()
+        writer = open_writer(**HASTY)
         writer.append(TOPIC, rows(3))
         writer.flush([TOPIC])
         cluster.answer(END_TRANSACTION, *[KafkaError.COORDINATOR_NOT_AVAILABLE] * 500)
@@ -260,7 +269,7 @@ class TestCommit:
         self, cluster: MockCluster, open_writer: OpenWriter
     ) -> None:
         """The broker may have committed before another writer came."""
-        writer = open_writer(**{"transaction.timeout.ms": 60_000})
+        writer = open_writer()
         writer.append(TOPIC, rows(3))
         writer.flush([TOPIC])
         unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 6  # tried again for longer than one call waits
@@ -273,7 +282,7 @@ class TestCommit:
         self, cluster: MockCluster, open_writer: OpenWriter
     ) -> None:
         """A thread without CPU sees only the last answer to requests that librdkafka repeated."""
-        writer = open_writer(**{"transaction.timeout.ms": 60_000})
+        writer = open_writer()
         writer.append(TOPIC, rows(3))
         writer.flush([TOPIC])
         unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 6
@@ -282,6 +291,7 @@ class TestCommit:
         error = refused(writer.commit)
         assert error.code == "commit-unknown"
 
+    @pytest.mark.usefixtures("no_stall")
     @pytest.mark.parametrize(
         ("answer", "code"),
         [

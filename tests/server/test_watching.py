@@ -130,22 +130,29 @@ def test_a_slot_that_is_silent_is_not_running(
         numbers(1, running=3),
     )
 
-    def beat() -> bool:
+    def is_shown() -> bool:
         publish(log, numbers(1, running=3))
         found = metrics(client)
         states = {
             state: found[f'tidegate_tasks{{app="gated",slot="0",state="{state}"}}']
             for state in ("running", "silent")
         }
-        assert found['tidegate_tasks{app="gated",slot="1",state="running"}'] == 3
-        return states == {"running": 0, "silent": 1}
+        others = found['tidegate_tasks{app="gated",slot="1",state="running"}']
+        return states == {"running": 0, "silent": 1} and others == 3
 
-    wait_for(beat)
-    [silent, running] = got(client, "/tasks")["apps"][0]["slots"]
-    assert (silent["state"], running["state"]) == ("silent", "running")
-    assert silent["numbers"]["records"] == 9, "what it has done counts still"
-    publish(log, numbers(0))
-    assert tasks_in(client, "running") == 4
+    def is_listed() -> bool:
+        publish(log, numbers(1, running=3))
+        [silent, running] = got(client, "/tasks")["apps"][0]["slots"]
+        assert silent["numbers"]["records"] == 9, "what it has done counts still"
+        return (silent["state"], running["state"]) == ("silent", "running")
+
+    def all_run() -> bool:
+        publish(log, numbers(0), numbers(1, running=3))
+        return tasks_in(client, "running") == 4
+
+    wait_for(is_shown)
+    wait_for(is_listed)
+    wait_for(all_run)
 
 
 def test_numbers_that_lie_there_already_are_as_old_as_they_are(

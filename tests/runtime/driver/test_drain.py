@@ -72,7 +72,7 @@ def test_slots_go_on_by_themselves_if_whoever_requested_the_drain_died(shop: Sho
     clock = SystemClock()
     with shop.fleet.running() as (driver, _):
         wait_for(lambda: len(shop.sold()) == 50)
-        until = clock.now() + 3000
+        until = clock.now() + 10_000
         with closing(shop.log.writer("the dead")) as writer:
             entry = Drain(driver.epoch, until, clock.now())
             write_control(writer, APP, {f"drain/{ROLE}": entry}, clock.now())
