@@ -269,11 +269,7 @@ class TestCommit:
         self, cluster: MockCluster, open_writer: OpenWriter
     ) -> None:
         """The broker may have committed before another writer came."""
-        writer = open_writer()
-        writer.append(TOPIC, rows(3))
-        writer.flush([TOPIC])
-        unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 6  # tried again for longer than one call waits
-        cluster.answer(END_TRANSACTION, *unanswered, *[KafkaError.INVALID_PRODUCER_EPOCH] * 500)
+        writer = self.fenced_after_unanswered_requests(cluster, open_writer)
         error = refused(writer.commit)
         assert error.code == "commit-unknown"
         assert "_FENCED" in error.message
@@ -282,14 +278,19 @@ class TestCommit:
         self, cluster: MockCluster, open_writer: OpenWriter
     ) -> None:
         """A thread without CPU sees only the last answer to requests that librdkafka repeated."""
+        writer = self.fenced_after_unanswered_requests(cluster, open_writer)
+        writer._sender = Late(writer._sender)
+        assert refused(writer.commit).code == "commit-unknown"
+
+    @staticmethod
+    def fenced_after_unanswered_requests(cluster: MockCluster, open_writer: OpenWriter) -> KafkaWriter:
+        """Return a writer whose commit request is tried again for longer than one call waits."""
         writer = open_writer()
         writer.append(TOPIC, rows(3))
         writer.flush([TOPIC])
         unanswered = [KafkaError.COORDINATOR_NOT_AVAILABLE] * 6
         cluster.answer(END_TRANSACTION, *unanswered, *[KafkaError.INVALID_PRODUCER_EPOCH] * 500)
-        writer._sender = Late(writer._sender)
-        error = refused(writer.commit)
-        assert error.code == "commit-unknown"
+        return writer
 
     @pytest.mark.usefixtures("no_stall")
     @pytest.mark.parametrize(

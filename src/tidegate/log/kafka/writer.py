@@ -169,8 +169,8 @@ class KafkaWriter:
 
         It has not committed if the client refused to send the request, or if the first answer was a refusal.
         A later refusal may refer to a transaction that an earlier request has already ended. librdkafka
-        repeats requests unseen, so a call that returns late, as in a process that got no CPU, counts as
-        several.
+        repeats requests by itself. A process that got no CPU for a while sees only the last answer, so the
+        answer of a call that returns late does not count as the first one.
         """
         started, first = time.monotonic(), True
         deadline = started + self._patience
