@@ -170,3 +170,32 @@ def test_headers_keys_and_tombstones_come_through() -> None:
     merge.feed(Fetched(one, batch, Offset(2)))
     assert merge.take() == (one, 0, 1, None, b"", ())
     assert merge.take() == (one, 1, 2, b"k", None, (("x", b"1"), ("x", None)))
+
+
+@MANY
+@given(
+    pages=st.lists(st.integers(1, 9), min_size=1, max_size=5), limits=st.lists(st.integers(1, 20), min_size=1)
+)
+def test_what_is_buffered_is_what_was_fetched_and_not_taken(pages: list[int], limits: list[int]) -> None:
+    one = TopicPartition("a", 0)
+    merge, fed, size = Merge({one: 0}, None), 0, 0
+    for count in pages:
+        page = fetched(one, [(fed + number, 0) for number in range(count)], fed + count)
+        merge.feed(page)
+        fed, size = fed + count, size + page.batch.nbytes
+    assert (merge.buffered, merge.buffered_bytes) == (fed, size)
+    each = size / fed
+    while (batch := merge.take_batch(limits.pop() if limits else 20)) is not None:
+        fed -= batch.num_rows
+        assert merge.buffered == fed
+        assert abs(merge.buffered_bytes - each * fed) <= 9 * each
+    assert (merge.buffered, merge.buffered_bytes) == (fed, 0) == (0, 0)
+
+
+def test_a_record_that_is_taken_alone_is_no_longer_buffered() -> None:
+    one = TopicPartition("a", 0)
+    merge = Merge({one: 0}, None)
+    merge.feed(fetched(one, [(number, 0) for number in range(3)], 3))
+    for left in (2, 1, 0):
+        assert merge.take() is not None
+        assert (merge.buffered, merge.buffered_bytes) == (left, 0)  # the batch was split into records

@@ -30,11 +30,11 @@ from tidegate.runtime.output.numbered_origins import (
     sources_of,
     with_headers,
 )
+from tidegate.runtime.output.numbered_texts import Parts
 from tidegate.runtime.output.origin import (
     ORIGIN,
     TIMES,
     OriginColumns,
-    Positions,
     header_of_each,
     no_own_headers,
     origin_column,
@@ -250,7 +250,7 @@ class BatchOrigins:
         times: Any = pc.max_element_wise(self.stream_times, 0)
         return times
 
-    def _positions(self, rows: pa.Array[Any] | None) -> Positions:
+    def _positions(self, rows: pa.Array[Any] | None) -> Parts:
         """Return the positions of these rows. If the times are known, only the origins of these are
         parsed."""
         if not self._internal:

@@ -37,7 +37,7 @@ class Sources(NamedTuple):
 
     def texts(self) -> tuple[pa.Array[Any], pa.Array[Any]]:
         """Return the parts of their positions, as in an origin header."""
-        return pc.cast(self.source, pa.string()), pc.cast(self.at, pa.string())
+        return pc.cast(self.source, pa.string()), self.at
 
 
 def repeated(text: str, count: int) -> pa.Array[Any]:

@@ -11,13 +11,14 @@ One header holds all three parts of an origin, since they are written and read t
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA, Headers
+from tidegate.runtime.output.numbered_texts import Parts, joined
 from tidegate.runtime.output.staged_rows import last_of_keys
 from tidegate.types import TopicPartition
 
@@ -31,9 +32,6 @@ TIMED_SCHEMA = READ_SCHEMA.append(pa.field("time", pa.int64()))
 """Records of an internal topic with the stream times of their origins, which are then not parsed again."""
 TIMES = len(READ_SCHEMA)
 """The column of these times."""
-Positions: TypeAlias = "tuple[str | pa.Array[Any], ...]"
-"""Positions of many records, as the parts that are joined to one text for each of them: all parts of a header
-are joined at once."""
 
 
 class Origin(NamedTuple):
@@ -65,21 +63,20 @@ def time_of(headers: Headers) -> int | None:
     return None if origin is None else origin.time
 
 
-def position_parts(partition: TopicPartition, offsets: pa.Array[Any]) -> Positions:
-    """Return the positions of records of one partition, as in an origin header."""
-    return f"{partition}/", pc.cast(offsets, pa.string())
+def position_parts(partition: TopicPartition, offsets: pa.Array[Any]) -> Parts:
+    """Return the positions of records of one partition, as in an origin header: all parts of a header are
+    joined at once."""
+    return f"{partition}/", offsets
 
 
 def origin_column(
-    positions: Positions, task: str, sequences: pa.Array[Any], times: pa.Array[Any]
+    positions: Parts, task: str, sequences: pa.Array[Any], times: pa.Array[Any]
 ) -> pa.Array[Any]:
     """Return origin headers of many records with these sequence numbers."""
-    number = pc.cast(sequences, pa.string())
     bounds: Any = pc.min_max(times)
     first, last = bounds[0].as_py(), bounds[1].as_py()
-    time: Any = (f" {last}",) if first == last else (" ", pc.cast(times, pa.string()))
-    joined: Any = pc.binary_join_element_wise(*positions, f" {task}/", number, *time, "")
-    return joined.cast(pa.binary())
+    time: Parts = (f" {last}",) if first == last else (" ", times)
+    return joined((*positions, f" {task}/", sequences, *time))
 
 
 def with_times(outputs: pa.RecordBatch, times: pa.Array[Any]) -> pa.RecordBatch:
@@ -286,5 +283,5 @@ def _last_origins(headers: pa.Array[Any]) -> Any:
 def _own_origins(partition: TopicPartition, batch: pa.RecordBatch) -> _Columns:
     offsets, timestamps = batch.column(0), batch.column(1)
     no_task: Any = pa.repeat(pa.scalar(""), len(offsets))
-    positions: Any = pc.binary_join_element_wise(*position_parts(partition, offsets), "")
-    return _Columns(positions, no_task, offsets, timestamps)
+    positions = joined(position_parts(partition, offsets))
+    return _Columns(positions.cast(pa.string()), no_task, offsets, timestamps)

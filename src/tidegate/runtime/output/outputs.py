@@ -106,7 +106,8 @@ class Target:
         self._count = info.partitions
         self._without_key = without_key % info.partitions
         self._partitions: dict[bytes, int] = {}
-        self.waiting = [_Waiting() for _ in range(1 if self.folds else info.partitions)]
+        self._together = self.folds or info.partitions == 1
+        self.waiting = [_Waiting() for _ in range(1 if self._together else info.partitions)]
 
     def partition(self, key: bytes | None) -> int:
         """Return the partition of a key. A record without a key goes to the task's own partition."""
@@ -122,7 +123,7 @@ class Target:
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
         """Add a record to where those of its key wait. Runs for each record, so it calls nothing that it
         need not."""
-        number = 0 if self.folds else None if key is None else self._partitions.get(key)
+        number = 0 if self._together else None if key is None else self._partitions.get(key)
         waiting = self.waiting[self.partition(key) if number is None else number]
         waiting.timestamps.append(timestamp)
         waiting.keys.append(key)

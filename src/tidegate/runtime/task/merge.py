@@ -168,33 +168,27 @@ class _Buffer:
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition
-        self._batches: deque[pa.RecordBatch] = deque()
+        self._batches: deque[tuple[pa.RecordBatch, int]] = deque()
+        """Each with its size, which is kept: Arrow adds up the buffers of all columns to find it."""
         self._records: deque[RawRecord] = deque()
-        self._sizes: tuple[int, int] | None = None
-        """The rows and bytes of all batches; None after some were taken. It is asked for after each page."""
+        self._rows = self._bytes = 0
+        """Of the batches."""
 
     def __bool__(self) -> bool:
         return bool(self._records or self._batches)
 
     def rows(self) -> int:
-        return len(self._records) + self._in_batches()[0]
+        return len(self._records) + self._rows
 
     def bytes(self) -> int:
-        return self._in_batches()[1]
-
-    def _in_batches(self) -> tuple[int, int]:
-        if self._sizes is None:
-            self._sizes = (
-                sum(batch.num_rows for batch in self._batches),
-                sum(batch.nbytes for batch in self._batches),
-            )
-        return self._sizes
+        return self._bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            rows, size = self._in_batches()
-            self._batches.append(batch)
-            self._sizes = rows + batch.num_rows, size + batch.nbytes
+            size: int = batch.nbytes
+            self._batches.append((batch, size))
+            self._rows += batch.num_rows
+            self._bytes += size
 
     def complete(self) -> None:
         """Called when the partition was fetched completely."""
@@ -203,10 +197,7 @@ class _Buffer:
         if not self._records:
             if not self:
                 return None
-            batch, self._sizes = self._batches.popleft(), None
-            if batch.num_rows > RECORDS_AT_ONCE:
-                self._batches.appendleft(batch.slice(RECORDS_AT_ONCE))
-            self._records.extend(one_by_one(self._partition, batch.slice(0, RECORDS_AT_ONCE)))
+            self._records.extend(one_by_one(self._partition, self._first(RECORDS_AT_ONCE)))
         return self._records[0]
 
     def take(self) -> RawRecord | None:
@@ -218,13 +209,21 @@ class _Buffer:
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
         taken: list[pa.RecordBatch] = []
         room = limit
-        while room and self and (not taken or self._batches[0].schema.equals(taken[0].schema)):
-            first, self._sizes = self._batches.popleft(), None
-            if first.num_rows > room:
-                self._batches.appendleft(first.slice(room))
-            taken.append(first.slice(0, room))
+        while room and self and (not taken or self._batches[0][0].schema.equals(taken[0].schema)):
+            taken.append(self._first(room))
             room -= taken[-1].num_rows
         return pa.concat_batches(taken) if len(taken) > 1 else next(iter(taken), None)
+
+    def _first(self, most: int) -> pa.RecordBatch:
+        """Take at most so many records of the first batch."""
+        batch, size = self._batches.popleft()
+        if batch.num_rows > most:
+            rest = size * (batch.num_rows - most) // batch.num_rows
+            self._batches.appendleft((batch.slice(most), rest))
+            batch, size = batch.slice(0, most), size - rest
+        self._rows -= batch.num_rows
+        self._bytes -= size
+        return batch
 
 
 class _SortedBuffer(_Buffer):
