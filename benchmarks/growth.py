@@ -8,8 +8,9 @@ partitions  1 to 64 partitions in one slot
 values      100 bytes and 10 KB
 hot         one key has 90 % of the records
 
-For each: CPU time for a record, rate in the last fifth of the run to that in the first, peak memory, and
-bytes of state and log on the disk.
+For each: CPU time of the slot for a record, and that of the log's upkeep beside it, which compacts what was
+written before; rate in the last fifth of the run to that in the first, peak memory, and bytes of state and
+log on the disk.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Found(msgspec.Struct, frozen=True):
     """What it found."""
 
     cpu_us: float
+    upkeep_us: float
+    """Of the other threads of the process."""
     per_second: float
     last_to_first: float
     peak_mib: float
@@ -91,13 +94,11 @@ def measured(case: Case, folder: Path) -> Found:
             slot.step()
         with closing(slot):
             _processed(slot, log, case, _every_key(case))
-            seconds, cpu = [], 0.0
-            for part in range(FIFTHS):
-                took, used = _processed(slot, log, case, _random_keys(case, part))
-                seconds.append(took)
-                cpu += used
+            fifths = [_processed(slot, log, case, _random_keys(case, number)) for number in range(FIFTHS)]
+    seconds = [fifth.seconds for fifth in fifths]
     return Found(
-        cpu_us=cpu / case.records * 1e6,
+        cpu_us=sum(fifth.own_cpu for fifth in fifths) / case.records * 1e6,
+        upkeep_us=sum(fifth.cpu - fifth.own_cpu for fifth in fifths) / case.records * 1e6,
         per_second=case.records / sum(seconds),
         last_to_first=seconds[0] / seconds[-1],
         peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -120,14 +121,23 @@ def _random_keys(case: Case, seed: int) -> Iterator[list[int]]:
         yield [0 if chosen.random() < case.hot else number for number in numbers] if case.hot else numbers
 
 
-def _processed(slot: Slot, log: SqliteLog, case: Case, batches: Iterator[list[int]]) -> tuple[float, float]:
-    """Send the batches, then process them, with a commit every 100 ms. Returns the seconds and the CPU time
-    that processing took."""
+class Spent(msgspec.Struct, frozen=True):
+    """What processing some batches took, in seconds."""
+
+    seconds: float
+    cpu: float
+    """Of the whole process."""
+    own_cpu: float
+    """Of the slot's thread."""
+
+
+def _processed(slot: Slot, log: SqliteLog, case: Case, batches: Iterator[list[int]]) -> Spent:
+    """Send the batches, then process them, with a commit every 100 ms."""
     for numbers in batches:
         _send(log, case, numbers)
     partitions = [TopicPartition(EVENTS.name, number) for number in range(case.partitions)]
     ends = log.ends(partitions)
-    began, cpu = time.perf_counter(), time.process_time()
+    began, cpu, own_cpu = time.perf_counter(), time.process_time(), time.thread_time()
     due = began + COMMIT_SECONDS
     left = set(partitions)
     while left:
@@ -137,7 +147,7 @@ def _processed(slot: Slot, log: SqliteLog, case: Case, batches: Iterator[list[in
         if time.perf_counter() >= due or not left:
             slot.commit()
             due = time.perf_counter() + COMMIT_SECONDS
-    return time.perf_counter() - began, time.process_time() - cpu
+    return Spent(time.perf_counter() - began, time.process_time() - cpu, time.thread_time() - own_cpu)
 
 
 def _send(log: SqliteLog, case: Case, numbers: list[int]) -> None:
@@ -193,6 +203,7 @@ def _in_process(report: Report, case: Case) -> Found:
         answer = subprocess.run([*command, folder], stdout=subprocess.PIPE, check=True, env=os.environ)
     found = msgspec.json.decode(answer.stdout, type=Found)
     report.measured(f"{case.name}: CPU", found.cpu_us, "us/record")
+    report.measured(f"{case.name}: CPU of the log's upkeep", found.upkeep_us, "us/record")
     report.measured(f"{case.name}: rate", found.per_second, "records/s")
     report.measured(f"{case.name}: rate in the last fifth to the first", found.last_to_first, "x")
     report.measured(f"{case.name}: peak memory", found.peak_mib, "MiB")
