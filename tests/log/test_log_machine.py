@@ -39,6 +39,7 @@ SPILL_BYTES = 1500
 SMALL: list[tuple[Any, str, int]] = [
     (append, "PIECE_BYTES", 600),
     (compact, "KEYS_PER_PASS", 3),
+    (compact, "ROWS_AT_ONCE", 5),
     (compact, "TARGET_BYTES", 2000),
     (fencing, "SWEEP_BATCHES", 2),
     (merge, "LOOK_BACK", 12),

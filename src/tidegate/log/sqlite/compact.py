@@ -1,18 +1,21 @@
 """Compaction: keep only the newest record of each key.
 
-A pass reads the records since the last pass, collects the newest offset of each of their keys (at most some
-hundred thousand keys, so that memory is bounded), then walks the whole partition from its start and drops
-older records. Walking in order matters for tombstones: when a span's tombstones get their horizon, no older
-record of their keys is left before them, so dropping them at the horizon brings no value back. A restore
-that is slower than the horizon would miss them; DESIGN 5 describes what a store does about that.
+A pass reads the records since the last pass, collects the newest offset of each of their keys (at most about
+a million keys, so that memory is bounded), then walks the whole partition from its start and drops older
+records. Both work on columns: a loop over records would stop all other threads of the process, such as a
+slot. Walking in order matters for tombstones: when a span's tombstones get their horizon, no older record of
+their keys is left before them, so dropping them at the horizon brings no value back. A restore that is slower
+than the horizon would miss them; DESIGN 5 describes what a store does about that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.log.sqlite.append import load_partition, save_partition
 from tidegate.log.sqlite.database import Database, fetch
@@ -21,10 +24,14 @@ from tidegate.log.sqlite.reader import decode_span, read_spans
 from tidegate.log.sqlite.rewrite import TARGET_BYTES, replace_run
 from tidegate.log.topic import RATIO, TopicInfo
 
-KEYS_PER_PASS = 500_000
+KEYS_PER_PASS = 1_000_000
+ROWS_AT_ONCE = 1_000_000
+BYTES_AT_ONCE = 32 << 20
+"""Records that are looked up together: each time Arrow makes a hash table of all keys of the pass."""
 NEVER = 2**63 - 1
 
 SpanRun = list[tuple[Span, "bytes | None"]]
+_Columns: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 
 
 def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: int) -> bool:
@@ -65,21 +72,70 @@ def compact(
             return
 
 
+class _Newest:
+    """The newest offset of each key of a pass, in columns."""
+
+    def __init__(self) -> None:
+        self._folded = _keys_and_offsets([])
+        self._added: list[_Columns] = []
+        self._rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add records, which are newer than those before."""
+        self._added.append(_keys_and_offsets([batch]))
+        self._rows += batch.num_rows
+        if self._rows >= ROWS_AT_ONCE:
+            self.fold()
+
+    def __len__(self) -> int:
+        """The number of keys that are folded."""
+        return len(self._folded[0])
+
+    def fold(self) -> None:
+        """Keep the newest offset of each key."""
+        keys, offsets = (pa.concat_arrays(column) for column in zip(self._folded, *self._added, strict=True))
+        encoded: Any = keys.dictionary_encode()
+        last: Any = pc.call_function("inverse_permutation", [encoded.indices])  # the last of equal ones
+        self._folded = encoded.dictionary, offsets.take(last.slice(0, len(encoded.dictionary)))
+        self._added, self._rows = [], 0
+
+    def keeps(self, batches: list[pa.RecordBatch]) -> Iterator[pa.Array[Any]]:
+        """Yield for each batch which of its records are not older than the newest of their key."""
+        keys, offsets = _keys_and_offsets(batches)
+        newest = self._folded[1].take(pc.index_in(keys, value_set=self._folded[0]))
+        kept: Any = pc.fill_null(pc.less_equal(newest, offsets), fill_value=True)
+        at = 0
+        for batch in batches:
+            yield kept.slice(at, batch.num_rows)
+            at += batch.num_rows
+
+
+def _keys_and_offsets(batches: list[pa.RecordBatch]) -> _Columns:
+    """Return copies of the keys, which may take more than 2 GiB together, and of the offsets: a column of a
+    decoded batch would keep all of that in memory."""
+    keys = [batch.column(2).cast(pa.large_binary()) for batch in batches]
+    offsets = [batch.column(0) for batch in batches]
+    return (
+        pa.concat_arrays([pa.nulls(0, pa.large_binary()), *keys]),
+        pa.concat_arrays([pa.nulls(0, pa.int64()), *offsets]),
+    )
+
+
 def _newest_offsets(
     database: Database, info: TopicInfo, partition: PartitionRow, now: int
-) -> tuple[dict[bytes, int], int]:
+) -> tuple[_Newest, int]:
     """Return the newest offset of each key from `clean` on, and the offset up to which that holds."""
-    newest: dict[bytes, int] = {}
+    newest = _Newest()
     until = max(partition.clean, partition.start)
     lag = info.setting("min.compaction.lag.ms")
     for span, data in _spans(database, partition, until, partition.next):
         if lag and span.max_timestamp > now - lag:
             break
-        batch = decode_span(span, data)
-        newest.update(zip(batch.column(2).to_pylist(), batch.column(0).to_pylist(), strict=True))
+        newest.add(decode_span(span, data))
         until = span.last + 1
         if len(newest) >= KEYS_PER_PASS:
             break
+    newest.fold()
     return newest, until
 
 
@@ -87,7 +143,7 @@ def _walk(
     database: Database,
     info: TopicInfo,
     partition: PartitionRow,
-    newest: dict[bytes, int],
+    newest: _Newest,
     until: int,
     now: int,
     go_on: Callable[[], bool],
@@ -95,15 +151,16 @@ def _walk(
     """Rewrite the spans below `until`, run by run. Return False if it stopped early: because another process
     changed a span, or because `go_on` returned False."""
     retention = info.setting("delete.retention.ms")
-    for run in _runs(_spans(database, partition, partition.start, until), retention, now):
-        parts = [_kept(span, decode_span(span, data), newest, now) for span, data in run]
-        kept = pa.concat_batches(parts)
-        spans = [span for span, _ in run]
-        unchanged = len(run) == 1 and kept.num_rows == spans[0].count
-        if unchanged and (spans[0].horizon or not spans[0].tombstones):
-            continue
-        horizon = max(_horizon(span, retention, now) for span in spans)
-        if not replace_run(database, spans, kept, horizon) or not go_on():
+    for runs in _several(_runs(_spans(database, partition, partition.start, until), retention, now)):
+        for spans, parts in _kept(runs, newest, now):
+            kept = pa.concat_batches(parts)
+            unchanged = len(spans) == 1 and kept.num_rows == spans[0].count
+            if unchanged and (spans[0].horizon or not spans[0].tombstones):
+                continue
+            horizon = max(_horizon(span, retention, now) for span in spans)
+            if not replace_run(database, spans, kept, horizon) or not go_on():
+                return False
+        if not go_on():
             return False
     return True
 
@@ -118,13 +175,39 @@ def _horizon(span: Span, retention: int, now: int) -> int:
     return min(-(-(now + retention) // grain) * grain, NEVER)
 
 
-def _kept(span: Span, batch: pa.RecordBatch, newest: dict[bytes, int], now: int) -> pa.RecordBatch:
-    keys, offsets = batch.column(2).to_pylist(), batch.column(0).to_pylist()
-    mask = [newest.get(key, -1) <= offset for key, offset in zip(keys, offsets, strict=True)]
+def _kept(
+    runs: list[SpanRun], newest: _Newest, now: int
+) -> Iterator[tuple[list[Span], list[pa.RecordBatch]]]:
+    """Yield the spans of each run, and what is left of their records."""
+    decoded = [[decode_span(span, data) for span, data in run] for run in runs]
+    masks = newest.keeps([batch for batches in decoded for batch in batches])
+    for run, batches in zip(runs, decoded, strict=True):
+        spans = [span for span, _ in run]
+        yield (
+            spans,
+            [_filtered(span, batch, next(masks), now) for span, batch in zip(spans, batches, strict=True)],
+        )
+
+
+def _filtered(span: Span, batch: pa.RecordBatch, keep: Any, now: int) -> pa.RecordBatch:
     if 0 < span.horizon <= now:
-        alive = batch.column(3).is_valid().to_pylist()
-        mask = [keep and valid for keep, valid in zip(mask, alive, strict=True)]
-    return batch if all(mask) else batch.filter(pa.array(mask, pa.bool_()))
+        keep = pc.and_(keep, batch.column(3).is_valid())
+    return batch if pc.all(keep).as_py() else batch.filter(keep)
+
+
+def _several(runs: Iterable[SpanRun]) -> Iterator[list[SpanRun]]:
+    """Group runs into what is looked up together."""
+    group: list[SpanRun] = []
+    rows = size = 0
+    for run in runs:
+        group.append(run)
+        rows += sum(span.count for span, _ in run)
+        size += sum(span.raw for span, _ in run)
+        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
 
 
 def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[SpanRun]:

@@ -1,0 +1,77 @@
+"""What a compaction of the embedded log keeps, however many passes and groups of records it takes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from tidegate.clock import ManualClock
+from tidegate.log.reads import read_between
+from tidegate.log.records import ReadRow, Row, rows_of, to_batch
+from tidegate.log.sqlite import compact
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.topic import TopicSpec
+from tidegate.types import TopicPartition
+
+TABLE = TopicPartition("table", 0)
+DAY = 86_400_000
+
+
+def records(log: SqliteLog) -> list[ReadRow]:
+    end = log.ends([TABLE])[TABLE]
+    return [row for batch in read_between(log, TABLE, 0, end) for row in rows_of(batch)]
+
+
+def newest(rows: list[ReadRow]) -> list[ReadRow]:
+    """The last record of each key, one by one."""
+    last = {row.key: row for row in rows}
+    return sorted(last.values(), key=lambda row: row.offset)
+
+
+@pytest.mark.parametrize(("keys_per_pass", "rows_at_once"), [(1, 1), (3, 5), (40, 1), (7, 1000), (1000, 64)])
+def test_the_newest_record_of_each_key_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys_per_pass: int, rows_at_once: int
+) -> None:
+    monkeypatch.setattr(compact, "KEYS_PER_PASS", keys_per_pass)
+    monkeypatch.setattr(compact, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(compact, "TARGET_BYTES", 2000)
+    chosen, clock = Random(keys_per_pass), ManualClock()
+    with closing(SqliteLog(tmp_path / "log.db", clock=clock, upkeep=False)) as log:
+        log.create(TopicSpec(TABLE.topic, 1, {"cleanup.policy": "compact", "delete.retention.ms": str(DAY)}))
+        expected: list[ReadRow] = []
+        for _ in range(3):
+            for _ in range(20):
+                keys = [b"key-%d" % chosen.randrange(60) for _ in range(chosen.randrange(1, 12))]
+                values = [None if chosen.random() < 0.2 else chosen.randbytes(40) for _ in keys]
+                rows = [Row(key, value, clock.now()) for key, value in zip(keys, values, strict=True)]
+                log.append(TABLE, to_batch(rows))
+            expected = newest(records(log))
+            log.compact(TABLE.topic)
+            assert records(log) == expected
+        assert any(row.value is None for row in expected)
+        clock.advance(2 * DAY)
+        log.compact(TABLE.topic)
+        assert records(log) == [row for row in expected if row.value is not None]
+
+
+def test_a_compaction_keeps_no_values_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the records of a pass only keys and offsets are kept, whatever their values take."""
+    kept: list[pa.Buffer] = []
+    fold = compact._Newest.fold
+
+    def watched(self: compact._Newest) -> None:
+        kept.extend(one for added in self._added for column in added for one in column.buffers() if one)
+        fold(self)
+
+    monkeypatch.setattr(compact._Newest, "fold", watched)
+    with closing(SqliteLog(tmp_path / "log.db", upkeep=False)) as log:
+        log.create(TopicSpec(TABLE.topic, 1, {"cleanup.policy": "compact"}))
+        rows = [Row(b"key-%d" % number, b"x" * 10_000, 1) for number in range(50)]
+        log.append(TABLE, to_batch(rows))
+        log.compact(TABLE.topic)
+    assert kept
+    assert not [one for one in kept if one.parent is not None]  # part of a larger one, which then stays too
