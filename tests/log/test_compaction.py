@@ -32,12 +32,16 @@ def newest(rows: list[ReadRow]) -> list[ReadRow]:
     return sorted(last.values(), key=lambda row: row.offset)
 
 
-@pytest.mark.parametrize(("keys_per_pass", "rows_at_once"), [(1, 1), (3, 5), (40, 1), (7, 1000), (1000, 64)])
+@pytest.mark.parametrize("keys_per_pass", [1, 3, 40, 1000])
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [("ROWS_AT_ONCE", 1), ("ROWS_AT_ONCE", 64), ("BYTES_AT_ONCE", 900), ("SPANS_AT_ONCE", 3)],
+)
 def test_the_newest_record_of_each_key_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys_per_pass: int, rows_at_once: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys_per_pass: int, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(compact, "KEYS_PER_PASS", keys_per_pass)
-    monkeypatch.setattr(compact, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(compact, limit, most)
     monkeypatch.setattr(compact, "TARGET_BYTES", 2000)
     chosen, clock = Random(keys_per_pass), ManualClock()
     with closing(SqliteLog(tmp_path / "log.db", clock=clock, upkeep=False)) as log:
@@ -75,3 +79,28 @@ def test_a_compaction_keeps_no_values_in_memory(tmp_path: Path, monkeypatch: pyt
         log.compact(TABLE.topic)
     assert kept
     assert not [one for one in kept if one.parent is not None]  # part of a larger one, which then stays too
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [("ROWS_AT_ONCE", 300), ("BYTES_AT_ONCE", 30_000), ("SPANS_AT_ONCE", 10)]
+)
+def test_what_is_collected_at_once_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    """Also if the records have few, long keys, or each has a span of its own."""
+    monkeypatch.setattr(compact, limit, most)
+    spans: list[int] = []
+    fold = compact._Newest.fold
+
+    def watched(self: compact._Newest) -> None:
+        spans.append(len(self._added))
+        fold(self)
+
+    monkeypatch.setattr(compact._Newest, "fold", watched)
+    with closing(SqliteLog(tmp_path / "log.db", upkeep=False)) as log:
+        log.create(TopicSpec(TABLE.topic, 1, {"cleanup.policy": "compact"}))
+        for _ in range(40):
+            log.append(TABLE, to_batch([Row(b"k" * 100, b"v", 1)] * 30))
+        log.compact(TABLE.topic)
+    assert sum(spans) == 40
+    assert max(spans) == 10

@@ -89,7 +89,9 @@ def test_texts_and_nulls_are_left_to_arrow() -> None:
     assert joined(("n", pa.array([], pa.int64()))).to_pylist() == []
 
 
-def test_negative_numbers_are_left_to_arrow() -> None:
+def test_negative_and_the_largest_numbers_are_left_to_arrow() -> None:
+    last = 2**63 - 1
+    assert joined(("n", pa.array([last - 1, last]))).to_pylist() == [b"n%d" % (last - 1), b"n%d" % last]
     assert joined(("n", pa.arange(-9, -1))).to_pylist() == [b"n%d" % one for one in range(-9, -1)]
 
 

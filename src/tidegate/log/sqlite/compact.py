@@ -1,7 +1,7 @@
 """Compaction: keep only the newest record of each key.
 
-A pass reads the records since the last pass, collects the newest offset of each of their keys (at most about
-a million keys, so that memory is bounded), then walks the whole partition from its start and drops older
+A pass reads the records since the last pass, collects the newest offset of each of their keys (one to two
+million keys, so that memory is bounded), then walks the whole partition from its start and drops older
 records. Both work on columns: a loop over records would stop all other threads of the process, such as a
 slot. Walking in order matters for tombstones: when a span's tombstones get their horizon, no older record of
 their keys is left before them, so dropping them at the horizon brings no value back. A restore that is slower
@@ -27,7 +27,9 @@ from tidegate.log.topic import RATIO, TopicInfo
 KEYS_PER_PASS = 1_000_000
 ROWS_AT_ONCE = 1_000_000
 BYTES_AT_ONCE = 32 << 20
-"""Records that are looked up together: each time Arrow makes a hash table of all keys of the pass."""
+SPANS_AT_ONCE = 10_000
+"""Records are collected, and looked up, up to one of these limits at once: each time Arrow makes a hash table
+of all keys of the pass."""
 NEVER = 2**63 - 1
 
 SpanRun = list[tuple[Span, "bytes | None"]]
@@ -57,8 +59,8 @@ def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: in
 def compact(
     database: Database, info: TopicInfo, partition_id: int, now: int, go_on: Callable[[], bool]
 ) -> None:
-    """Run passes until everything that may be compacted is, or until `go_on`, called after each run, is
-    False."""
+    """Run passes until everything that may be compacted is, or until `go_on` is False. It is called after
+    each run that was rewritten, and after each group of runs."""
     while True:
         with database.read() as connection:
             partition = load_partition(connection, partition_id)
@@ -78,13 +80,15 @@ class _Newest:
     def __init__(self) -> None:
         self._folded = _keys_and_offsets([])
         self._added: list[_Columns] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add records, which are newer than those before."""
-        self._added.append(_keys_and_offsets([batch]))
+        added = _keys_and_offsets([batch])
+        self._added.append(added)
         self._rows += batch.num_rows
-        if self._rows >= ROWS_AT_ONCE:
+        self._bytes += added[0].nbytes
+        if _enough(self._rows, self._bytes, len(self._added)):
             self.fold()
 
     def __len__(self) -> int:
@@ -97,7 +101,7 @@ class _Newest:
         encoded: Any = keys.dictionary_encode()
         last: Any = pc.call_function("inverse_permutation", [encoded.indices])  # the last of equal ones
         self._folded = encoded.dictionary, offsets.take(last.slice(0, len(encoded.dictionary)))
-        self._added, self._rows = [], 0
+        self._added, self._rows, self._bytes = [], 0, 0
 
     def keeps(self, batches: list[pa.RecordBatch]) -> Iterator[pa.Array[Any]]:
         """Yield for each batch which of its records are not older than the newest of their key."""
@@ -198,16 +202,21 @@ def _filtered(span: Span, batch: pa.RecordBatch, keep: Any, now: int) -> pa.Reco
 def _several(runs: Iterable[SpanRun]) -> Iterator[list[SpanRun]]:
     """Group runs into what is looked up together."""
     group: list[SpanRun] = []
-    rows = size = 0
+    rows = size = spans = 0
     for run in runs:
         group.append(run)
         rows += sum(span.count for span, _ in run)
         size += sum(span.raw for span, _ in run)
-        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+        spans += len(run)
+        if _enough(rows, size, spans):
             yield group
-            group, rows, size = [], 0, 0
+            group, rows, size, spans = [], 0, 0, 0
     if group:
         yield group
+
+
+def _enough(rows: int, size: int, spans: int) -> bool:
+    return rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE or spans >= SPANS_AT_ONCE
 
 
 def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[SpanRun]:

@@ -19,6 +19,7 @@ Parts: TypeAlias = "tuple[str | pa.Array[Any], ...]"
 _LONG_CYCLE = 4
 """From this place on, the digits of consecutive numbers are written as few long runs."""
 _MOST_BYTES = 1 << 31
+_MOST = (1 << 63) - 1
 
 
 def joined(parts: Parts) -> pa.Array[Any]:
@@ -85,7 +86,8 @@ def _numbers(column: pa.Array[Any]) -> _Numbers | None:
         return None
     bounds: Any = pc.min_max(column)
     least, most = bounds[0].as_py(), bounds[1].as_py()
-    return _Numbers(column, least, most) if least >= 0 and len(str(least)) == len(str(most)) else None
+    usual = least >= 0 and most < _MOST and len(str(least)) == len(str(most))
+    return _Numbers(column, least, most) if usual else None
 
 
 def _consecutive_digits(first: int, count: int, place: int) -> bytes:

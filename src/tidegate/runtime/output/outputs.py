@@ -88,7 +88,7 @@ class _Waiting:
 
 
 class Target:
-    """One topic that a task writes to, with its pending records by partition; together if it folds them."""
+    """One topic that a task writes to, with its pending records by partition; folded ones are together."""
 
     def __init__(
         self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo, packs: str | None
