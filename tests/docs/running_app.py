@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.runtime.fleet import Fleet
+from tests.runtime.fleet import Fleet, Threads
 from tests.waiting import wait_for
 
 from tidegate.config.config import load_config
@@ -14,6 +15,21 @@ from tidegate.load import load_app
 from tidegate.log.location import LogLocation
 from tidegate.log.open import open_log
 from tidegate.runtime.driver.coordinator import DriverState
+from tidegate.runtime.slot.stage import Stage
+
+
+class _WithoutStages(Threads):
+    """Stages, which need Spark, do nothing."""
+
+    def run_stage(
+        self,
+        stage: Stage,  # noqa: ARG002 - as the launcher is called
+        number: int,  # noqa: ARG002
+        epoch: int,  # noqa: ARG002
+        writer: str,  # noqa: ARG002
+        stopped: threading.Event,
+    ) -> None:
+        stopped.wait()
 
 
 @contextmanager
@@ -23,7 +39,8 @@ def running_app(name: str, folder: Path) -> Iterator[None]:
     with closing(open_log(LogLocation.of(config))) as log:
         fleet = Fleet(log, config.folder, lambda: load_app(name, config.settings))
         fleet.state_dir, fleet.partitions = config.state_dir, config.partitions
-        with fleet.running() as (coordinator, _):
+        coordinator, _ = fleet.driver(threads=_WithoutStages)
+        with fleet.during(coordinator):
             wait_for(lambda: coordinator.state is DriverState.RUNNING or coordinator.error is not None)
             assert coordinator.error is None, coordinator.error
             yield
