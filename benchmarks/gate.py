@@ -229,7 +229,8 @@ def passing(report: Report, folder: Path, *, quick: bool) -> None:
 
 def _alternately(sides: Mapping[str, Bench]) -> dict[str, float]:
     """Let each side work until it has nothing left: one commit of one, one of the next, so that all meet the
-    same noise of the machine. The seconds of each."""
+    same noise of the machine. The seconds of each. The upkeep of one side's log may run while another side
+    works."""
     seconds = dict.fromkeys(sides, 0.0)
     left = dict(sides)
     while left:

@@ -77,6 +77,16 @@ class Found(msgspec.Struct, frozen=True):
     log_mib: float
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What processing some batches took, in seconds."""
+
+    seconds: float
+    cpu: float
+    """Of the whole process."""
+    own_cpu: float
+    """Of the slot's thread."""
+
+
 def counted() -> App:
     app = App("growth")
     app.stream(EVENTS).count("counts").to(COUNTS)
@@ -119,16 +129,6 @@ def _random_keys(case: Case, seed: int) -> Iterator[list[int]]:
     for _ in range(case.records // FIFTHS // BATCH):
         numbers = chosen.choices(range(case.keys), k=BATCH)
         yield [0 if chosen.random() < case.hot else number for number in numbers] if case.hot else numbers
-
-
-class Spent(msgspec.Struct, frozen=True):
-    """What processing some batches took, in seconds."""
-
-    seconds: float
-    cpu: float
-    """Of the whole process."""
-    own_cpu: float
-    """Of the slot's thread."""
 
 
 def _processed(slot: Slot, log: SqliteLog, case: Case, batches: Iterator[list[int]]) -> Spent:

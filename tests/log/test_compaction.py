@@ -12,8 +12,9 @@ import pytest
 from tidegate.clock import ManualClock
 from tidegate.log.reads import read_between
 from tidegate.log.records import ReadRow, Row, rows_of, to_batch
-from tidegate.log.sqlite import compact
+from tidegate.log.sqlite import compact, newest_offsets
 from tidegate.log.sqlite.log import SqliteLog
+from tidegate.log.sqlite.newest_offsets import NewestOffsets
 from tidegate.log.topic import TopicSpec
 from tidegate.types import TopicPartition
 
@@ -41,7 +42,7 @@ def test_the_newest_record_of_each_key_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys_per_pass: int, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(compact, "KEYS_PER_PASS", keys_per_pass)
-    monkeypatch.setattr(compact, limit, most)
+    monkeypatch.setattr(newest_offsets, limit, most)
     monkeypatch.setattr(compact, "TARGET_BYTES", 2000)
     chosen, clock = Random(keys_per_pass), ManualClock()
     with closing(SqliteLog(tmp_path / "log.db", clock=clock, upkeep=False)) as log:
@@ -65,13 +66,13 @@ def test_the_newest_record_of_each_key_stays(
 def test_a_compaction_keeps_no_values_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the records of a pass only keys and offsets are kept, whatever their values take."""
     kept: list[pa.Buffer] = []
-    fold = compact._Newest.fold
+    fold = NewestOffsets.fold
 
-    def watched(self: compact._Newest) -> None:
+    def watched(self: NewestOffsets) -> None:
         kept.extend(one for added in self._added for column in added for one in column.buffers() if one)
         fold(self)
 
-    monkeypatch.setattr(compact._Newest, "fold", watched)
+    monkeypatch.setattr(NewestOffsets, "fold", watched)
     with closing(SqliteLog(tmp_path / "log.db", upkeep=False)) as log:
         log.create(TopicSpec(TABLE.topic, 1, {"cleanup.policy": "compact"}))
         rows = [Row(b"key-%d" % number, b"x" * 10_000, 1) for number in range(50)]
@@ -87,16 +88,16 @@ def test_a_compaction_keeps_no_values_in_memory(tmp_path: Path, monkeypatch: pyt
 def test_what_is_collected_at_once_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    """Also if the records have few, long keys, or each has a span of its own."""
-    monkeypatch.setattr(compact, limit, most)
+    """Also if there are few, long keys, or many small spans."""
+    monkeypatch.setattr(newest_offsets, limit, most)
     spans: list[int] = []
-    fold = compact._Newest.fold
+    fold = NewestOffsets.fold
 
-    def watched(self: compact._Newest) -> None:
+    def watched(self: NewestOffsets) -> None:
         spans.append(len(self._added))
         fold(self)
 
-    monkeypatch.setattr(compact._Newest, "fold", watched)
+    monkeypatch.setattr(NewestOffsets, "fold", watched)
     with closing(SqliteLog(tmp_path / "log.db", upkeep=False)) as log:
         log.create(TopicSpec(TABLE.topic, 1, {"cleanup.policy": "compact"}))
         for _ in range(40):

@@ -30,7 +30,7 @@ from tests.repetitions import repeated
 
 from tidegate.clock import ManualClock
 from tidegate.log.records import Row
-from tidegate.log.sqlite import append, compact, fencing, merge, reader, retention, upkeep
+from tidegate.log.sqlite import append, compact, fencing, merge, newest_offsets, reader, retention, upkeep
 from tidegate.log.sqlite.log import SqliteLog
 from tidegate.log.topic import TopicSpec
 from tidegate.types import TopicPartition
@@ -39,7 +39,7 @@ SPILL_BYTES = 1500
 SMALL: list[tuple[Any, str, int]] = [
     (append, "PIECE_BYTES", 600),
     (compact, "KEYS_PER_PASS", 3),
-    (compact, "ROWS_AT_ONCE", 5),
+    (newest_offsets, "ROWS_AT_ONCE", 5),
     (compact, "TARGET_BYTES", 2000),
     (fencing, "SWEEP_BATCHES", 2),
     (merge, "LOOK_BACK", 12),

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.last_of_keys import last_of_keys
 from tidegate.log.protocol import Log
 from tidegate.log.records import HEADERS_TYPE
-from tidegate.runtime.output.staged_rows import last_of_keys
 from tidegate.runtime.topics.upgrades import Differences
 from tidegate.upgrade.compared_rows import Compared, Read
 from tidegate.upgrade.key_buckets import LIVE, STAGED, Bucket, KeyBuckets, dictionary_codes, replay_order

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.last_of_keys import last_of_keys
 from tidegate.runtime.output.origin import origin_columns
-from tidegate.runtime.output.staged_rows import last_of_keys
 from tidegate.types import TopicPartition
 from tidegate.upgrade.compared_rows import ROWS
 from tidegate.upgrade.spill import Spill

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tidegate.log.checks import HEADER_BYTES, RowCheck
+from tidegate.log.last_of_keys import last_of_each
 from tidegate.log.topic import TopicInfo
-from tidegate.runtime.output.staged_rows import last_of_each
 from tidegate.runtime.slot.pace import LIVE, REPLAY, next_shares
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,20 +20,15 @@ import pyarrow.compute as pc
 from tidegate.log.sqlite.append import load_partition, save_partition
 from tidegate.log.sqlite.database import Database, fetch
 from tidegate.log.sqlite.layout import PartitionRow, Span
+from tidegate.log.sqlite.newest_offsets import NewestOffsets, enough
 from tidegate.log.sqlite.reader import decode_span, read_spans
 from tidegate.log.sqlite.rewrite import TARGET_BYTES, replace_run
 from tidegate.log.topic import RATIO, TopicInfo
 
 KEYS_PER_PASS = 1_000_000
-ROWS_AT_ONCE = 1_000_000
-BYTES_AT_ONCE = 32 << 20
-SPANS_AT_ONCE = 10_000
-"""Records are collected, and looked up, up to one of these limits at once: each time Arrow makes a hash table
-of all keys of the pass."""
 NEVER = 2**63 - 1
 
 SpanRun = list[tuple[Span, "bytes | None"]]
-_Columns: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 
 
 def is_due(database: Database, info: TopicInfo, partition: PartitionRow, now: int) -> bool:
@@ -74,62 +69,11 @@ def compact(
             return
 
 
-class _Newest:
-    """The newest offset of each key of a pass, in columns."""
-
-    def __init__(self) -> None:
-        self._folded = _keys_and_offsets([])
-        self._added: list[_Columns] = []
-        self._rows = self._bytes = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add records, which are newer than those before."""
-        added = _keys_and_offsets([batch])
-        self._added.append(added)
-        self._rows += batch.num_rows
-        self._bytes += added[0].nbytes
-        if _enough(self._rows, self._bytes, len(self._added)):
-            self.fold()
-
-    def __len__(self) -> int:
-        """The number of keys that are folded."""
-        return len(self._folded[0])
-
-    def fold(self) -> None:
-        """Keep the newest offset of each key."""
-        keys, offsets = (pa.concat_arrays(column) for column in zip(self._folded, *self._added, strict=True))
-        encoded: Any = keys.dictionary_encode()
-        last: Any = pc.call_function("inverse_permutation", [encoded.indices])  # the last of equal ones
-        self._folded = encoded.dictionary, offsets.take(last.slice(0, len(encoded.dictionary)))
-        self._added, self._rows, self._bytes = [], 0, 0
-
-    def keeps(self, batches: list[pa.RecordBatch]) -> Iterator[pa.Array[Any]]:
-        """Yield for each batch which of its records are not older than the newest of their key."""
-        keys, offsets = _keys_and_offsets(batches)
-        newest = self._folded[1].take(pc.index_in(keys, value_set=self._folded[0]))
-        kept: Any = pc.fill_null(pc.less_equal(newest, offsets), fill_value=True)
-        at = 0
-        for batch in batches:
-            yield kept.slice(at, batch.num_rows)
-            at += batch.num_rows
-
-
-def _keys_and_offsets(batches: list[pa.RecordBatch]) -> _Columns:
-    """Return copies of the keys, which may take more than 2 GiB together, and of the offsets: a column of a
-    decoded batch would keep all of that in memory."""
-    keys = [batch.column(2).cast(pa.large_binary()) for batch in batches]
-    offsets = [batch.column(0) for batch in batches]
-    return (
-        pa.concat_arrays([pa.nulls(0, pa.large_binary()), *keys]),
-        pa.concat_arrays([pa.nulls(0, pa.int64()), *offsets]),
-    )
-
-
 def _newest_offsets(
     database: Database, info: TopicInfo, partition: PartitionRow, now: int
-) -> tuple[_Newest, int]:
+) -> tuple[NewestOffsets, int]:
     """Return the newest offset of each key from `clean` on, and the offset up to which that holds."""
-    newest = _Newest()
+    newest = NewestOffsets()
     until = max(partition.clean, partition.start)
     lag = info.setting("min.compaction.lag.ms")
     for span, data in _spans(database, partition, until, partition.next):
@@ -147,7 +91,7 @@ def _walk(
     database: Database,
     info: TopicInfo,
     partition: PartitionRow,
-    newest: _Newest,
+    newest: NewestOffsets,
     until: int,
     now: int,
     go_on: Callable[[], bool],
@@ -180,17 +124,15 @@ def _horizon(span: Span, retention: int, now: int) -> int:
 
 
 def _kept(
-    runs: list[SpanRun], newest: _Newest, now: int
+    runs: list[SpanRun], newest: NewestOffsets, now: int
 ) -> Iterator[tuple[list[Span], list[pa.RecordBatch]]]:
     """Yield the spans of each run, and what is left of their records."""
     decoded = [[decode_span(span, data) for span, data in run] for run in runs]
     masks = newest.keeps([batch for batches in decoded for batch in batches])
     for run, batches in zip(runs, decoded, strict=True):
         spans = [span for span, _ in run]
-        yield (
-            spans,
-            [_filtered(span, batch, next(masks), now) for span, batch in zip(spans, batches, strict=True)],
-        )
+        pairs = zip(spans, batches, strict=True)
+        yield spans, [_filtered(span, batch, next(masks), now) for span, batch in pairs]
 
 
 def _filtered(span: Span, batch: pa.RecordBatch, keep: Any, now: int) -> pa.RecordBatch:
@@ -208,15 +150,11 @@ def _several(runs: Iterable[SpanRun]) -> Iterator[list[SpanRun]]:
         rows += sum(span.count for span, _ in run)
         size += sum(span.raw for span, _ in run)
         spans += len(run)
-        if _enough(rows, size, spans):
+        if enough(rows, size, spans):
             yield group
             group, rows, size, spans = [], 0, 0, 0
     if group:
         yield group
-
-
-def _enough(rows: int, size: int, spans: int) -> bool:
-    return rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE or spans >= SPANS_AT_ONCE
 
 
 def _runs(spans: Iterator[tuple[Span, bytes | None]], retention: int, now: int) -> Iterator[SpanRun]:

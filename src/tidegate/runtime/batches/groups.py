@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.last_of_keys import last_of_keys
 from tidegate.runtime.batches.columns import Changes
-from tidegate.runtime.output.staged_rows import last_of_keys
 
 
 class Groups:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.last_of_keys import last_of_each
 from tidegate.log.records import (
     APPEND_SCHEMA,
     READ_SCHEMA,
@@ -45,7 +46,6 @@ from tidegate.runtime.output.origin import (
 )
 from tidegate.runtime.output.routes import Route
 from tidegate.runtime.output.sender import Sender
-from tidegate.runtime.output.staged_rows import last_of_each
 from tidegate.serde import Serde
 from tidegate.serde.columns import encode_all, encode_ints
 from tidegate.serde.plain import PLAIN

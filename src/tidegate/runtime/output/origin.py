@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.log.last_of_keys import last_of_keys
 from tidegate.log.names import HEADER_PREFIX
 from tidegate.log.records import APPEND_SCHEMA, HEADERS_TYPE, READ_SCHEMA, Headers
 from tidegate.runtime.output.numbered_texts import Parts, joined
-from tidegate.runtime.output.staged_rows import last_of_keys
 from tidegate.types import TopicPartition
 
 OWNER, ORIGIN = HEADER_PREFIX + "owner", HEADER_PREFIX + "origin"
