@@ -39,17 +39,12 @@ ClientsWith = Callable[..., Clients]
 NONE, TWICE = 0, KafkaError.DUPLICATE_SEQUENCE_NUMBER
 
 
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[MockCluster]:
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    """Brokers of one test: a client of an earlier one may still send requests, and would get its answers."""
     with mock_cluster() as made:
         made.create(TOPIC.topic)
         yield made
-
-
-@pytest.fixture
-def cluster(brokers: MockCluster) -> Iterator[MockCluster]:
-    yield brokers
-    brokers.forget(PRODUCE, INIT_PRODUCER, END_TRANSACTION)
 
 
 @pytest.fixture(params=["in Python", "compiled"])
