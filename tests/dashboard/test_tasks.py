@@ -85,11 +85,14 @@ def test_a_killed_worker_is_silent_then_its_tasks_move_and_restore(
 
 def delay_changelogs(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Read nothing from changelogs for a while, as on a slow disk: the restore is seen."""
-    due, page = time.monotonic() + seconds, SqliteReader._page
+    began: list[float] = []
+    page = SqliteReader._page
 
     def late(self: SqliteReader) -> list[Fetched]:
-        waits = any("changelog" in one.topic for one in self._ids) and time.monotonic() < due
-        return [] if waits else page(self)
+        if not any("changelog" in one.topic for one in self._ids):
+            return page(self)
+        began.append(time.monotonic())
+        return [] if began[-1] < began[0] + seconds else page(self)
 
     monkeypatch.setattr(SqliteReader, "_page", late)
 
@@ -155,8 +158,12 @@ def test_the_rate_of_a_topic_is_that_of_its_offsets(
     with steadily(connection, 300):
         expect(row).to_contain_text(re.compile(r"[0-9]{3}/s"))
         page.wait_for_timeout(6000)  # a rate is that of the last 5 seconds
-        start, began = sum(log.ends(parts).values()), time.monotonic()
-        page.wait_for_timeout(5500)
-        counted = (sum(log.ends(parts).values()) - start) / (time.monotonic() - began)
-        [shown] = re.findall(r"([0-9,.]+)/s", row.inner_text())
-    assert float(shown.replace(",", "")) == pytest.approx(counted, rel=0.1)
+
+        def agree() -> bool:
+            start, began = sum(log.ends(parts).values()), time.monotonic()
+            page.wait_for_timeout(5500)
+            counted = (sum(log.ends(parts).values()) - start) / (time.monotonic() - began)
+            [shown] = re.findall(r"([0-9,.]+)/s", row.inner_text())
+            return float(shown.replace(",", "")) == pytest.approx(counted, rel=0.1)
+
+        assert any(agree() for _ in range(5)), "on a busy machine the last 5 seconds may be others"

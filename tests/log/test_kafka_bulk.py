@@ -179,9 +179,13 @@ def test_a_wait_lasts_as_long_as_asked_for_and_no_longer(cluster: MockCluster) -
         began = time.monotonic()
         assert reader.poll(0.5) == []
         assert 0.45 < time.monotonic() - began < 5
-        began = time.monotonic()
-        assert reader.poll(0) == []
-        assert time.monotonic() - began < 0.2
+
+        def seconds_without_a_wait() -> float:
+            began = time.monotonic()
+            assert reader.poll(0) == []
+            return time.monotonic() - began
+
+        assert min(seconds_without_a_wait() for _ in range(5)) < 0.2
 
 
 def test_a_record_ends_a_wait(cluster: MockCluster) -> None:
@@ -206,9 +210,9 @@ def test_a_signal_ends_a_wait(cluster: MockCluster) -> None:
         with closing(open_reader(cluster.clients(), partition)) as reader:
             while not reader.at_end(partition):
                 reader.poll(0.1)
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
             began = time.monotonic()
             with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
                 reader.poll(SECONDS)
             assert time.monotonic() - began < SECONDS / 2
     finally:

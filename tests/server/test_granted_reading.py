@@ -128,7 +128,7 @@ def test_a_prefix_opens_many_ids_over_one_connection(serve: Serve, backend: Clie
 
 def test_the_end_of_a_grant_ends_its_streams(serve: Serve, backend: Client) -> None:
     browser = serve(tokens="tokens.json")
-    grants = [granted(backend, id="w1", seconds=2) for _ in range(2)]
+    grants = [granted(backend, id="w1", seconds=5) for _ in range(2)]
     headers = [{"Authorization": f"Bearer {grant}"} for grant in grants]
     ticket = browser.post("/tickets", headers=headers[1]).json()["ticket"]
     many: dict[str, Any] = {"method": "POST", "json": followed("w1")}

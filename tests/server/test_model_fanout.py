@@ -276,8 +276,18 @@ def test_a_grant_opens_its_id_until_it_ends(
     assert model
     token = add_token(config.folder / "tokens.json", "backend", Scope.OPERATE)
     client = serve(token, tokens="tokens.json")
-    grant = client.post("/grants", json={"model": "workflows", "id": "w1", "seconds": 2}).json()["grant"]
-    client.headers["Authorization"] = f"Bearer {grant}"
+
+    def grant(seconds: int) -> str:
+        body = {"model": "workflows", "id": "w1", "seconds": seconds}
+        return f"Bearer {client.post('/grants', json=body).json()['grant']}"
+
+    long, short = grant(600), grant(5)
+    client.headers["Authorization"] = short
+    with following(client, W1) as frames:
+        assert next(frames)["event"] == "state"
+        assert [frame["error"]["code"] for frame in frames] == ["grant-ended"]
+    assert client.get("/workflows/w1").json()["error"]["code"] == "grant-ended"
+    client.headers["Authorization"] = long
     assert client.get("/workflows/w1").status_code == 200
     assert client.get("/workflows/w1/history").status_code == 200
     for path in ("/workflows", "/workflows/w2", "/workflows/w2/events", "/workflows/w2/history", "/topics"):
@@ -285,7 +295,3 @@ def test_a_grant_opens_its_id_until_it_ends(
     for id, code in (("w1", 200), ("w2", 403)):
         body = [{"model": "workflows", "id": id}]
         assert client.post("/streams?live=false", json=body).status_code == code
-    with following(client, W1) as frames:
-        assert next(frames)["event"] == "state"
-        assert [frame["error"]["code"] for frame in frames] == ["grant-ended"]
-    assert client.get("/workflows/w1").json()["error"]["code"] == "grant-ended"

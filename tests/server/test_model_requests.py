@@ -258,7 +258,7 @@ def test_more_calls_than_may_wait_are_refused_and_not_written(
 ) -> None:
     monkeypatch.setattr(model_outcomes, "MOST", 2)
     with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(lambda: client.post(PATH, params={"seconds": 2})) for _ in range(2)]
+        waiting = [pool.submit(lambda: client.post(PATH, params={"seconds": 6})) for _ in range(2)]
         wait_for(lambda: len(list(all_records(log, REQUESTS))) == 2)
         assert code(client.post(PATH)) == (503, "too-many-wait")
         assert {call.result().status_code for call in waiting} == {202}

@@ -196,18 +196,21 @@ def test_waiting_calls_end_with_the_server_and_new_ones_are_refused(held: Replic
         held.replica_of("other", KIND)
 
 
-def test_only_so_many_may_wait(held: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_may_wait(log: SqliteLog, held: Replicas, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "_waits", threading.Semaphore(1))  # one in place of fifty threads
     found: LiveReplica = held.replica_of("table", KIND)
     with found.snapshot({}, 10):
         pass
-    thread = threading.Thread(target=lambda: found.wait_for(lambda _: False, 1.5))
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: found.wait_for(lambda _: done.is_set(), HANG_SECONDS))
     thread.start()
     wait_for(lambda: held._waits._value == 0)
     with pytest.raises(LogError, match="too-many-wait"), found.snapshot({0: 99}, 5):
         pass
     with found.snapshot({}, 5):
         pass
+    done.set()
+    put(log, ada="1")
     thread.join()
 
 
