@@ -24,15 +24,16 @@ _SCHEMAS = {
     SPARSE: pa.schema([_DISTANCE, *_BARE]),
     SPARSE | WITH_HEADERS: pa.schema([_DISTANCE, *APPEND_SCHEMA]),
 }
+NO_DATA = pa.py_buffer(b"")
 _lz4 = pa.Codec("lz4_raw")
 _zstd = pa.Codec("zstd", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An encoded batch; `data` is empty once it is stored."""
+    """An encoded batch; `data` is NO_DATA once it is stored."""
 
-    data: bytes
+    data: pa.Buffer
     size: int
     checksum: int
     kind: int
@@ -63,15 +64,15 @@ def _encode(batch: pa.RecordBatch, kind: int, compression: int) -> Encoded:
     else:
         kind |= WITH_HEADERS
     message = batch.serialize()
-    data = bytes((_zstd if compression == ZSTD else _lz4).compress(message))
-    if len(data) < message.size:
+    data = (_zstd if compression == ZSTD else _lz4).compress(message)
+    if data.size < message.size:
         kind |= compression
     else:
-        data = message.to_pybytes()
+        data = message
     timestamps = batch.column(batch.schema.get_field_index("timestamp"))
     return Encoded(
         data,
-        len(data),
+        data.size,
         zlib.crc32(data),
         kind,
         message.size,
@@ -81,7 +82,7 @@ def _encode(batch: pa.RecordBatch, kind: int, compression: int) -> Encoded:
     )
 
 
-def decode(data: bytes, kind: int, raw: int, base: int) -> pa.RecordBatch:
+def decode(data: bytes | pa.Buffer, kind: int, raw: int, base: int) -> pa.RecordBatch:
     """Decode a stored batch, with its offsets (READ_SCHEMA). The caller has checked the checksum."""
     buffer = pa.py_buffer(data)
     if kind & (LZ4 | ZSTD):

@@ -21,7 +21,7 @@ from tidegate.log.checks import check_batch
 from tidegate.log.faultpoints import reach
 from tidegate.log.sqlite.append import link, load_partitions, pieces_of, store_batch
 from tidegate.log.sqlite.catalog import Catalog
-from tidegate.log.sqlite.codec import Encoded
+from tidegate.log.sqlite.codec import NO_DATA, Encoded
 from tidegate.log.sqlite.database import Database
 from tidegate.log.sqlite.fencing import check_epoch, sweep, take_over
 from tidegate.log.sqlite.layout import PartitionRow
@@ -166,7 +166,7 @@ class SqliteWriter:
                     connection.execute(
                         "INSERT INTO pending VALUES (?, ?, ?)", (batch_id, self._id, self._epoch)
                     )
-                self._spilled.setdefault(partition, []).append((batch_id, replace(piece, data=b"")))
+                self._spilled.setdefault(partition, []).append((batch_id, replace(piece, data=NO_DATA)))
         self._database.sync_wal()
         self._buffers, self._sizes = {}, {}
         self._bytes = 0
