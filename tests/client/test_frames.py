@@ -187,15 +187,15 @@ def test_an_id_that_is_removed_and_created_again(kind: str) -> None:
 def test_a_connection_without_a_byte_is_given_up(kind: str) -> None:
     silent = stream(frame(ONE), hold=True)
     with scripted([silent, stream(frame(TWO, ONE), hold=True)]) as server:
-        found = follow(kind, server.url, 2, silence=1.0 if kind == "typescript" else 0.2)
+        found = follow(kind, server.url, 2, silence=1.0)
     assert found.states == [S1, S2]
     assert server.hashes == [None, T1]
 
 
 @every
 def test_heartbeats_keep_a_connection(kind: str) -> None:
-    beats = stream(frame(ONE), *[b"\n"] * 8, frame(TWO, ONE), hold=True, pause=0.1)
+    beats = stream(frame(ONE), *[b"\n"] * 25, frame(TWO, ONE), hold=True, pause=0.1)
     with scripted([beats]) as server:
-        found = follow(kind, server.url, 2, silence=0.5)
+        found = follow(kind, server.url, 2, silence=2.0)
     assert found.states == [S1, S2]
     assert len(server.requests) == 1

@@ -68,7 +68,7 @@ def test_one_failing_task_takes_the_others_of_its_slot_along(open_bench: Callabl
     with pytest.raises(LogError) as error:
         slot.commit()
     assert error.value.code == "record-too-large"
-    slot.writer.abort()
+    slot.writer.close()
     slot.drop()
     again = bench.slot()
     for partition in (0, 1):
