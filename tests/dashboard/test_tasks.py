@@ -91,8 +91,9 @@ def delay_changelogs(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     def late(self: SqliteReader) -> list[Fetched]:
         if not any("changelog" in one.topic for one in self._ids):
             return page(self)
-        began.append(time.monotonic())
-        return [] if began[-1] < began[0] + seconds else page(self)
+        if not began:
+            began.append(time.monotonic())
+        return [] if time.monotonic() < began[0] + seconds else page(self)
 
     monkeypatch.setattr(SqliteReader, "_page", late)
 
