@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tidegate import App, TableTopic, Topic
+from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.testing import Driver
 
-MOST = 35
+MOST, MOST_OF_PROCESSOR = 35, 16
 RECORDS, KEYS = 2_000, 100
 
 
@@ -25,6 +25,7 @@ class Order(msgspec.Struct, frozen=True):
 
 ORDERS = Topic("orders", Order, key=str)
 TOTALS = TableTopic("totals", int, key=str)
+COUNTS = stores.key_value("counts", int)
 
 
 def cents(order: Order) -> int:
@@ -60,6 +61,28 @@ def test_a_record_that_is_summed_and_written_to_a_table_takes_few_calls() -> Non
         assert driver.rows(TOTALS) == {f"k{n}": 2 * RECORDS // KEYS for n in range(KEYS)}
     each = calls.total() / RECORDS
     assert each <= MOST, f"{each:.1f} calls for each record: {calls.most_common(40)}"
+
+
+def count(record: Record[str, Order], ctx: Context[str, int]) -> None:
+    counts = ctx.store(COUNTS)
+    total = (counts.get(record.key) or 0) + record.value.cents
+    counts.put(record.key, total)
+    ctx.forward(record.with_value(total))
+
+
+def test_a_record_that_a_processor_counts_takes_fewer() -> None:
+    """What it reads is decoded and what it writes is encoded many records at a time."""
+    app = App("shop")
+    app.stream(ORDERS).process("count", count, stores=[COUNTS]).to(TOTALS)
+    with Driver(app) as driver:
+        send(driver)
+        driver.run()
+        send(driver)
+        with counted_calls() as calls:
+            driver.run()
+        assert driver.rows(TOTALS) == {f"k{n}": 2 * RECORDS // KEYS for n in range(KEYS)}
+    each = calls.total() / RECORDS
+    assert each <= MOST_OF_PROCESSOR, f"{each:.1f} calls for each record: {calls.most_common(40)}"
 
 
 def send(driver: Driver) -> None:

@@ -16,7 +16,11 @@ from tidegate.topology.node import Node, NodeKind
 def sink(chain: Chain, node: Node) -> Handler:
     emit = chain.host.emit
     encode_key, encode_value = encoders(node)
-    return lambda record: emit(node, encode_key(record.key), encode_value(record.value), record)
+
+    def send(record: R) -> None:
+        emit(node, encode_key(record.key), encode_value(record.value), record)
+
+    return chain.host.later(node, send)
 
 
 def table_sink(chain: Chain, node: Node) -> Handler:

@@ -20,6 +20,8 @@ from tidegate.runtime.output.staged_rows import newest, staged
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
+MANY_KEYS = 4096
+"""More are hashed in less time than it takes to look them up."""
 JOINED_BYTES = 256 << 20
 """Rows of staging are folded together up to this size, above it by partition: no column may reach 2 GiB."""
 
@@ -155,19 +157,32 @@ class Target:
             return
         keys, numbers = _numbered(batch.column(1)) if numbered is None else numbered
         of_records = self._all(keys).take(numbers)
-        counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(of_records).to_pylist())
-        if len(counts) == 1:
-            yield counts[0][0], batch
+        bounds: Any = pc.min_max(of_records)
+        if batch.num_rows and bounds[0] == bounds[1]:
+            yield bounds[0].as_py(), batch
             return
+        counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(of_records).to_pylist())
         by_partition, start = batch.take(pc.sort_indices(of_records)), 0  # a stable sort
         for partition, count in counts:
             yield partition, by_partition.slice(start, count)
             start += count
 
     def _all(self, keys: pa.Array[Any]) -> pa.Array[Any]:
-        if len(keys) >= FEW_KEYS and not keys.null_count:
-            return partition_column(keys, self._count)
-        return pa.array([self.partition(key) for key in keys.to_pylist()], pa.int32())
+        if len(keys) < FEW_KEYS or keys.null_count:
+            return pa.array([self.partition(key) for key in keys.to_pylist()], pa.int32())
+        return partition_column(keys, self._count) if len(keys) > MANY_KEYS else self._looked_up(keys)
+
+    def _looked_up(self, keys: pa.Array[Any]) -> pa.Array[Any]:
+        """Return the partitions of keys of which most are known."""
+        listed, known = keys.to_pylist(), self._partitions
+        try:
+            return pa.array([known[key] for key in listed], pa.int32())
+        except KeyError:
+            found = partition_column(keys, self._count)
+        if len(known) + len(listed) > REMEMBERED_KEYS:
+            known.clear()
+        known.update(zip(listed, found.to_pylist(), strict=True))
+        return found
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         if self._staged is not None:

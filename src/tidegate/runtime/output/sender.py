@@ -10,7 +10,7 @@ from tidegate.log.positions import Position, TaskId
 from tidegate.log.records import Headers, RawRecord
 from tidegate.record import Record
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.output.on_error import caused_by_record, dead_letter_headers
+from tidegate.runtime.output.on_error import RecordPosition, caused_by_record, dead_letter_headers
 from tidegate.runtime.output.origin import origin_header
 from tidegate.runtime.output.outputs import TaskOutputs
 from tidegate.runtime.output.routes import Route, Routes
@@ -33,7 +33,7 @@ class Sender:
         self.outputs = TaskOutputs(task.partition)
         self.null_values, self.dead_letters = NullValues(), Tally()
         self.name = str(task)
-        self._record: RawRecord | None = None
+        self._record: RawRecord | Record[Any, Any] | None = None
         self._origin_position = NO_RECORD
         """The position of the current record as in headers; empty until an output needs it."""
         self._refusal: LogError | None = None
@@ -49,9 +49,10 @@ class Sender:
 
     # --- the current record ---------------------------------------------------------------------------
 
-    def begin(self, raw: RawRecord, refusal: LogError | None = None) -> None:
-        """Make this the current record. `refusal` is why the log refused its outputs."""
-        self._record, self._origin_position, self._refusal = raw, "", refusal
+    def begin(self, record: RawRecord | Record[Any, Any], refusal: LogError | None = None) -> None:
+        """Make this the current record, as it was read or decoded. `refusal` is why the log refused its
+        outputs."""
+        self._record, self._origin_position, self._refusal = record, "", refusal
 
     def set_origin(self, position: str) -> None:
         """Set the origin of the current record, as read from an internal topic."""
@@ -62,19 +63,24 @@ class Sender:
         self._origin_position, self._refusal = NO_RECORD, None
 
     @property
-    def last(self) -> RawRecord | None:
-        """The current record, or the last one."""
-        return self._record
+    def last(self) -> RecordPosition | None:
+        """The position of the current record, or of the last one."""
+        record = self._record
+        if record is None:
+            return None
+        if isinstance(record, Record):
+            return TopicPartition(record.topic, record.partition), record.offset
+        return record.partition, record.offset
 
     def current(self) -> RawRecord:
-        """Return the current record."""
-        assert self._record is not None  # noqa: S101 - outputs come from records
+        """Return the current record, as it was read."""
+        assert isinstance(self._record, RawRecord)  # noqa: S101 - only tasks without gates decode many
         return self._record
 
     def origin_position(self) -> str:
         """Return the position that outputs come from."""
-        if not self._origin_position and self._record is not None:
-            self._origin_position = f"{self._record.partition}/{self._record.offset}"
+        if not self._origin_position and (at := self.last) is not None:
+            self._origin_position = f"{at[0]}/{at[1]}"
         return self._origin_position
 
     def fail_if_refused(self, topic: str = "") -> None:

@@ -133,6 +133,17 @@ class Merge:
         [buffer] = self._merged.values()
         return buffer.take_batch(limit)
 
+    @property
+    def in_batches(self) -> bool:
+        """Whether all buffered records of a task with one source partition are in batches: none was taken out
+        of its batch and waits to be processed."""
+        return self._only is not None and self._only.in_batches()
+
+    def put_back(self, batch: pa.RecordBatch) -> None:
+        """Put back what is left of a batch that `take_batch` returned."""
+        [buffer] = self._merged.values()
+        buffer.put_back(batch)
+
     def done(self) -> bool:
         """Return whether a strict task has taken everything below its pinned offsets."""
         return all(not buffer and self._finished(partition) for partition, buffer in self._buffers.items())
@@ -205,6 +216,15 @@ class _Buffer:
 
     def pop(self) -> RawRecord:
         return self._records.popleft()
+
+    def in_batches(self) -> bool:
+        return not self._records
+
+    def put_back(self, batch: pa.RecordBatch) -> None:
+        size: int = batch.nbytes
+        self._batches.appendleft((batch, size))
+        self._rows += batch.num_rows
+        self._bytes += size
 
     def take_batch(self, limit: int) -> pa.RecordBatch | None:
         taken: list[pa.RecordBatch] = []

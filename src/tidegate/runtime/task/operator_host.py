@@ -8,7 +8,8 @@ from typing import Any
 from tidegate.log.positions import TaskId
 from tidegate.runtime.modes import on_stream_time
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.operators.context import Emit
+from tidegate.runtime.operators.context import Emit, Handler
+from tidegate.runtime.output.late_outputs import LateOutputs, may_wait
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.task.task_clock import TaskClock
@@ -16,6 +17,7 @@ from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.runtime.task.timers import ScheduledTimer
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
+from tidegate.topology.node import Node
 
 
 class TaskOperatorHost:
@@ -36,6 +38,10 @@ class TaskOperatorHost:
         self._state = state
         self._timers = timers
         self._clock = clock
+        self.late: LateOutputs | None = None
+        """The outputs that wait until a batch of records was processed, if there are such."""
+        self.late_sink: Node | None = None
+        """The sink whose outputs may wait."""
 
     @property
     def partition(self) -> int:
@@ -57,6 +63,15 @@ class TaskOperatorHost:
     def emit(self) -> Emit:
         return self._sender.emit
 
+    def later(self, node: Node, send: Handler) -> Handler:
+        if node is not self.late_sink:
+            return send
+        route = self._sender.route_of(node)
+        if route is None or not may_wait(node, route):
+            return send
+        self.late = LateOutputs(self._sender, node, route, send)
+        return self.late.records.append
+
     def now(self) -> int:
         return self._clock.now()
 
@@ -67,10 +82,10 @@ class TaskOperatorHost:
         return self._context.manifest.models[name].partitions
 
     def was_accepted(self, model: str, id: str, request: str) -> bool | None:
-        decided, record = self._context.decided, self._sender.current()
-        if decided is None:
+        decided, at = self._context.decided, self._sender.last
+        if decided is None or at is None:
             return None
-        return decided.accepted(model, record.partition.partition, record.offset, id, request)
+        return decided.accepted(model, at[0].partition, at[1], id, request)
 
     def store(self, builder: StoreBuilder[Any]) -> Any:
         return self._state.store(builder)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.errors import SerdeError
-from tidegate.log.records import RawRecord, own_headers
+from tidegate.log.records import RawRecord, own_headers, raw_records
 from tidegate.record import Record
 from tidegate.runtime.batches.columns import Columns, Keys, Undecoded
 from tidegate.runtime.operators.codecs import decoders, serdes_of
 from tidegate.runtime.operators.context import Handler
 from tidegate.serde import Json, MsgPack, Serde
-from tidegate.serde.columns import surely_decodable
+from tidegate.serde.columns import decode_column, surely_decodable
 from tidegate.topology.node import INTERNAL, Node, NodeKind
+from tidegate.types import TopicPartition
 
 
 class TaskSource:
@@ -29,7 +31,8 @@ class TaskSource:
         self.internal = node.kind in INTERNAL
         self.raw: bool = raw
         """Whether only a gate takes the records, as raw bytes."""
-        self.inner_policies = inner_policies
+        self.undoable = self.policy != "stop" or inner_policies
+        """Whether the effects of a record that fails may have to be undone."""
         self.node = node
         self._decode_key, self._decode_value = decoders(node)
         self._key_of: Callable[[bytes], Any] = self._decode_key
@@ -56,6 +59,25 @@ class TaskSource:
             timestamp = self._event_time(value, timestamp)
         own = own_headers(raw) if headers else ()
         return Record(key_value, value, timestamp, own, topic, partition, offset)
+
+    def decode_many(self, partition: TopicPartition, batch: pa.RecordBatch) -> list[Record[Any, Any]] | None:
+        """Decode the records of a batch. None if one of them cannot be decoded: which, and why, is found when
+        they are decoded one by one."""
+        key_serde, value_serde = serdes_of(self.node)
+        try:
+            values = _decoded(batch.column(3), value_serde, self._decode_value)
+            keys = _decoded(batch.column(2), key_serde, self._decode_key)
+            times: list[int] = batch.column(1).to_pylist()
+            if self._event_time is not None:
+                times = list(map(self._event_time, values, times))
+        except Exception:  # noqa: BLE001 - one by one it meets the record that it belongs to
+            return None
+        headers: Iterable[Any] = repeat(())
+        if batch.column(4).null_count < batch.num_rows:
+            headers = [own_headers(raw) for raw in raw_records(partition, batch)]
+        offsets: list[int] = batch.column(0).to_pylist()
+        place = repeat(partition.topic), repeat(partition.partition)
+        return list(map(Record, keys, values, times, headers, *place, offsets))
 
     def columns(self, batch: pa.RecordBatch, *, lazy: bool = False) -> Columns:
         """Decode many records into columns; each distinct key is decoded once. Keys and values are decoded,
@@ -90,10 +112,10 @@ def _decoded(
     read: pa.Array[Any], serde: Serde[Any] | None, decode: Callable[[bytes | None], Any]
 ) -> list[Any]:
     """Decode each value. Nulls, and values without a serde, go through `decode`."""
-    data: list[Any] = read.to_pylist()
     if serde is None or read.null_count:
+        data: list[Any] = read.to_pylist()
         return [decode(one) for one in data]
-    return serde.decode_many(data)
+    return decode_column(read, serde)
 
 
 def _never_none(serde: Serde[Any] | None) -> bool:

@@ -20,21 +20,16 @@ from tidegate.gate.follow import CommandFollower
 from tidegate.gate.task_gates import TaskGates
 from tidegate.log.positions import Position, TaskId
 from tidegate.log.protocol import Fetched
-from tidegate.log.records import RawRecord
 from tidegate.runtime.batches.whole_batches import WholeBatches
-from tidegate.runtime.modes import takes_records, writes_dead_letters
+from tidegate.runtime.modes import takes_records
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.output.numbered_origins import one_by_one
 from tidegate.runtime.output.on_error import (
     RecordPosition,
-    caused_by_record,
-    error_at_record,
     in_user_code,
-    policy_of,
 )
-from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
-from tidegate.runtime.output.time_only import apart, is_time_only
+from tidegate.runtime.output.time_only import apart
 from tidegate.runtime.run_context import RunContext
 from tidegate.runtime.tally import Tally
 from tidegate.runtime.task.batch_chain import batch_chain
@@ -43,6 +38,7 @@ from tidegate.runtime.task.gate_host import TaskGateHost
 from tidegate.runtime.task.merge import Merge
 from tidegate.runtime.task.operator_host import TaskOperatorHost
 from tidegate.runtime.task.progress import TaskProgress
+from tidegate.runtime.task.record_loop import RecordLoop
 from tidegate.runtime.task.record_scope import TaskRecordScope
 from tidegate.runtime.task.source import TaskSource
 from tidegate.runtime.task.source_positions import SourcePositions
@@ -50,8 +46,8 @@ from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.state.key_timers import DUE_AT_ONCE
 from tidegate.state.manager import StateManager
-from tidegate.topology.graph import Subtopology, feeds_gates_only
-from tidegate.topology.node import COMMANDS, NodeKind
+from tidegate.topology.graph import Subtopology, feeds_gates_only, only_sink
+from tidegate.topology.node import COMMANDS, INTERNAL, NodeKind
 from tidegate.types import TopicPartition
 
 __all__ = ["RunContext", "StreamTask"]
@@ -79,13 +75,12 @@ class StreamTask:
         self.id = task
         self.partition = task.partition
         self.state = state
-        self.skipped = self.batches_taken_apart = self.records = 0
-        """Records of the app's source topics since the task was opened; none of gates or internal topics."""
+        self.batches_taken_apart = 0
+        self._whole_records = 0
         self._context = context
         self._subtopology = subtopology
         self._pinned, self.strict = pinned, pinned is not None
         self._ends = ends
-        self._refused: Mapping[RecordPosition, LogError] = {} if refused is None else refused
         self._store_time = state.store_time
         self._sender = sender = Sender(context, task, state.store_time)
         self._timers = TaskTimers(task)
@@ -95,11 +90,23 @@ class StreamTask:
         self.gates = TaskGates(context.topology, context.manifest.gates, self._gate_host)
         self._progress = TaskProgress()
         self._scope = TaskRecordScope(state, sender, self.gates, self._timers.timers, self._progress)
+        self._loop = RecordLoop(
+            context,
+            task,
+            sender,
+            self._scope,
+            self._progress,
+            state.store_time,
+            self._timers.timers,
+            self._host.now,
+            {} if refused is None else refused,
+        )
+        self._together = False
+        """Whether the records of its only source can be decoded many at a time."""
         self._source_positions: SourcePositions | None = None
         self._merge: Merge | None = None
         self._follower: CommandFollower | None = None
         self._chain: TaskChain | None = None
-        self._sources: dict[str, TaskSource] = {}
         self._whole: WholeBatches | GateBatches | None = None
 
     # --- lifecycle ------------------------------------------------------------------------------------
@@ -128,24 +135,29 @@ class StreamTask:
 
     def _build(self) -> None:
         """Compile the steps and call their `init`."""
-        topology, nodes = self._context.topology, self._context.topology.nodes
-        chain = TaskChain(topology, self._subtopology, self._host, self.gates)
-        inner = any(nodes[node].on_error for node in self._subtopology.nodes)
+        context, topology, subtopology = self._context, self._context.topology, self._subtopology
+        inputs = [topology.nodes[node] for node in subtopology.inputs]
+        inner = any(topology.nodes[node].on_error for node in subtopology.nodes)
+        only = inputs[0] if context.batches and len(inputs) == 1 else None
+        whole = None if only is None else batch_chain(topology, subtopology)
+        if only is not None and whole is None and only.kind not in INTERNAL and not self.gates:
+            self._together = True
+            if not inner and (only.on_error or context.on_error) == "stop":
+                self._host.late_sink = only_sink(topology, subtopology)
+        chain = TaskChain(topology, subtopology, self._host, self.gates)
         for node, handler in chain.inputs.items():
-            read = nodes[node]
+            read = topology.nodes[node]
             raw = feeds_gates_only(topology, read)
-            source = TaskSource(read, handler, self._context.on_error, inner_policies=inner, raw=raw)
-            self._sources[self._context.topic_of(read)] = source
-        self._chain = chain
-        if self._context.batches and len(self._sources) == 1:
-            [source] = self._sources.values()
-            whole = batch_chain(topology, self._subtopology)
+            source = TaskSource(read, handler, context.on_error, inner_policies=inner, raw=raw)
+            self._loop.sources[context.topic_of(read)] = source
             if whole is not None:
                 self._whole = WholeBatches(source, whole, self._sender, self.state.store)
-            if source.raw and len(self.gates.all) == 1:
+            elif only is not None and raw and len(self.gates.all) == 1:
                 self._whole = self._gate_host.batches(self.gates.all[0])
+        self._chain, self._loop.late = chain, self._host.late
         try:
             chain.init()
+            self._loop.flush()
         except TidegateError:
             raise
         except Exception as error:
@@ -209,14 +221,37 @@ class StreamTask:
                 self._process_batch(self._whole, batch)
                 done += batch.num_rows
             return done
+        if self._together and not (self._timers.keyed or self._timers.timers):
+            return self._run_together(limit)
+        return self._run_singly(limit)
+
+    def _run_together(self, limit: int) -> int:
+        """Process records that are decoded together, until one schedules a timer."""
+        merge, partition, done = self.merge, self.merge.only, 0
+        while done < limit:
+            batch = merge.take_batch(limit - done) if merge.in_batches else None
+            small = batch is None or batch.num_rows < self._context.small_batch
+            records = None if batch is None or small else self._loop.decoded(partition, batch)
+            if batch is None or records is None:
+                if batch is not None:
+                    merge.put_back(batch)
+                return done + self._run_singly(limit - done)
+            taken = self._loop.process_together(partition, batch, records)
+            done += taken
+            if taken < len(records):
+                merge.put_back(batch.slice(taken))
+                break
+        return done
+
+    def _run_singly(self, limit: int) -> int:
         keyed = bool(self._timers.keyed)
         fired = self.fire(DUE_AT_ONCE) if keyed else 0
-        take = merge.take
+        take = self.merge.take
         for done in range(limit):
             raw = None if fired >= DUE_AT_ONCE else take()
             if raw is None:
                 return done + fired
-            self._process(raw)
+            self._loop.process(raw)
             if keyed or self._timers.timers:
                 fired += self.fire(DUE_AT_ONCE - fired)
         return limit + fired
@@ -237,18 +272,19 @@ class StreamTask:
             raw = self.merge.take()
             if raw is None:
                 return done
-            self._process(raw)
+            self._loop.process(raw)
         return limit
 
     @property
     def last(self) -> RecordPosition | None:
         """The position of the record that was taken last."""
-        return None if (record := self._sender.last) is None else (record.partition, record.offset)
+        return self._sender.last
 
     def fire(self, limit: int = DUE_AT_ONCE) -> int:
         """Call the timers that are due, of those of keys at most `limit`; `run` calls the rest."""
         self._sender.between_records()
         fired, called = self.clock.fire(self._timers, limit, self._at_pins)
+        self._loop.flush()
         self._progress.moved |= called
         if self.gates and self._follow_commands() and not self.clock.draining:
             self._progress.moved |= self.gates.work()
@@ -262,42 +298,9 @@ class StreamTask:
         self._started(self._follower).follow()
         return not self.merge.commands_behind()
 
-    def _process(self, raw: RawRecord) -> None:
-        source, sender, scope = self._sources[raw.partition.topic], self._sender, self._scope
-        sender.begin(raw, self._refused.get((raw.partition, raw.offset)) if self._refused else None)
-        if source.internal and is_time_only(raw.headers):
-            self._pass_time(raw, raw.timestamp, internal=True)
-            self._progress.passed(raw)
-            return
-        undoable = source.policy != "stop" or source.inner_policies
-        if undoable:
-            scope.begin()
-        try:
-            record = source.decode(raw)
-            self._pass_time(raw, record.timestamp, internal=source.internal)
-            source.handler(record)
-            if self._refused:
-                sender.fail_if_refused()
-        except Exception as error:
-            if not caused_by_record(error):
-                raise
-            failure = error_at_record(error, raw, self.id.generation, internal=source.internal)
-            policy = policy_of(error, source.policy)
-            if policy == "stop" or not undoable:
-                raise failure from error
-            scope.roll_back()
-            self.skipped += 1
-            if policy == "dead-letter" and writes_dead_letters(self._context.mode):
-                sender.dead_letter(raw, failure, self._host.now())
-        else:
-            if undoable:
-                scope.keep()
-        self.records += not source.internal
-        self._progress.passed(raw)
-
     def _process_batch(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
         """Process a batch as a whole; record by record if it is small or a record fails."""
-        internal = self._sources[self.merge.only.topic].internal
+        internal = self._loop.sources[self.merge.only.topic].internal
         for part, time_only in apart(batch, is_sorted=self.strict) if internal else [(batch, False)]:
             if time_only or part.num_rows < self._context.small_batch:
                 self._one_by_one(self.merge.only, part)
@@ -318,27 +321,23 @@ class StreamTask:
         self._scope.keep()
         self._store_time.timestamp, self._store_time.stream_time = timestamp, stream_time
         self._progress.passed_batch(partition, batch.column(0)[-1].as_py(), batch.num_rows, stream_time)
-        self.records += 0 if self._sources[partition.topic].internal else batch.num_rows
+        self._whole_records += 0 if self._loop.sources[partition.topic].internal else batch.num_rows
 
     def _one_by_one(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
         for raw in one_by_one(partition, batch):
-            self._process(raw)
-
-    def _pass_time(self, raw: RawRecord, timestamp: int, *, internal: bool) -> None:
-        """Advance stream time by the event time, or behind an internal topic by the stream time of the
-        origin."""
-        at, store_time, times = timestamp, self._store_time, self._progress.times
-        if internal:
-            origin = origin_of(raw.headers)
-            if origin is not None:
-                self._sender.set_origin(origin.position)
-                at = origin.time
-        store_time.timestamp = timestamp
-        if at > times[raw.partition]:
-            times[raw.partition] = at
-            store_time.stream_time = max(store_time.stream_time, at)
+            self._loop.process(raw)
 
     # --- what it reports ------------------------------------------------------------------------------
+
+    @property
+    def records(self) -> int:
+        """Records of the app's source topics since the task was opened; none of gates or internal topics."""
+        return self._loop.records + self._whole_records
+
+    @property
+    def skipped(self) -> int:
+        """Records that failed and were skipped, or became dead letters, since the task was opened."""
+        return self._loop.skipped
 
     @property
     def stream_time(self) -> int:
@@ -389,7 +388,7 @@ class StreamTask:
         return self._sender.outputs.bytes + self.state.pending_bytes()
 
     def position(self, changelogs: dict[str, int]) -> Position:
-        recorded = self.clock.progress(self.skipped, finished=self.finished())
+        recorded = self.clock.progress(self._loop.skipped, finished=self.finished())
         return self.source_positions.position(changelogs, self._sender.progress() | recorded, self.merge)
 
     def committed(self, position: Position) -> None:

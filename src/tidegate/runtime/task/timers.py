@@ -42,6 +42,8 @@ class Timers:
     """The timers of one task. They do not survive it: `init` schedules them again."""
 
     def __init__(self) -> None:
+        self.scheduled = 0
+        """How many timers were scheduled so far."""
         self._stream: list[ScheduledTimer] = []
         self._wall: list[ScheduledTimer] = []
         self._scheduled_by_record: list[ScheduledTimer] = []
@@ -66,6 +68,7 @@ class Timers:
 
     def schedule(self, every: int, call: Callable[[int], None], by: str) -> ScheduledTimer:
         timer = ScheduledTimer(every, call)
+        self.scheduled += 1
         (self._stream if by == "stream" else self._wall).append(timer)
         self._scheduled_by_record.append(timer)
         return timer

@@ -1,0 +1,339 @@
+"""Records that are decoded together, and outputs that are encoded together, are what single records are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.runtime.batches.test_whole_batches import committed
+from tests.runtime.dead_letters import append_raw, dead_letter
+from tests.runtime.stories import START
+
+from tidegate import App, Context, LogError, Record, SerdeError, TableTopic, Topic, UserCodeError, stores
+from tidegate.log.records import Row, to_batch
+from tidegate.runtime.output.late_outputs import FEW_RECORDS
+from tidegate.serde.plain import IntSerde
+from tidegate.testing.driver import Commit, Driver
+from tidegate.topology.node import OnError
+from tidegate.types import TopicPartition
+
+INT = IntSerde()
+MANY = 3 * FEW_RECORDS
+IN = Topic("in", int)
+OUT, BYTES = Topic("out", int), Topic("bytes", bytes)
+ROWS = TableTopic("rows", str)
+CHANGES = TableTopic("changes", int)
+TOTALS, LAST = stores.key_value("totals", int), stores.timestamped("last", str)
+HEADER = (("by", b"process"),)
+
+
+def count(record: Record[str, int], ctx: Context[str, int]) -> None:
+    totals = ctx.store(TOTALS)
+    total = (totals.get(record.key) or 0) + record.value
+    totals.put(record.key, total)
+    ctx.forward(record.with_value(total))
+
+
+def to_rows(record: Record[str, int], ctx: Context[str, str | None]) -> None:
+    """Some records make no row, some two, some delete one; some have headers of their own."""
+    last = ctx.store(LAST)
+    if record.value % 5 == 0:
+        last.delete(record.key)
+        ctx.forward(record.with_value(None))
+        return
+    for number in range(record.value % 3):
+        last.put(record.key, f"{record.value}.{number}", record.timestamp)
+        headers = HEADER if record.value % 7 == 0 else record.headers
+        ctx.forward(Record(f"{record.key}{number}", f"{record.value} é", record.timestamp + number, headers))
+
+
+def counted(app: App) -> None:
+    app.stream(IN).process("count", count, stores=[TOTALS]).to(OUT)
+
+
+def rows(app: App) -> None:
+    app.stream(IN).process("rows", to_rows, stores=[LAST]).to(ROWS)
+
+
+def to_bytes(app: App) -> None:
+    app.stream(IN).process("count", count, stores=[TOTALS]).map(
+        lambda n: n.to_bytes(8, "big", signed=True)
+    ).to(BYTES)
+
+
+def fails(app: App) -> None:
+    def refuse(number: int) -> int:
+        if number % 13 == 0:
+            raise ValueError("unlucky")
+        return number
+
+    app.stream(IN).process("count", count, stores=[TOTALS]).map(refuse).to(OUT)
+
+
+def with_timers(app: App) -> None:
+    """The first large numbers schedule timers, in the middle of a batch."""
+
+    class Step:
+        def __init__(self) -> None:
+            self.scheduled = 0
+
+        def process(self, record: Record[str, int], ctx: Context[str, int]) -> None:
+            if record.value > 25 and self.scheduled < 2:
+                self.scheduled += 1
+                ctx.schedule(7, lambda now: ctx.forward(Record("timer", now, now)))
+            ctx.forward(record)
+
+    app.stream(IN).process("step", Step).to(OUT)
+
+
+def two_sinks(app: App) -> None:
+    """Both write to one topic, in the order of the records."""
+    counts = app.stream(IN).process("count", count, stores=[TOTALS])
+    counts.to(OUT)
+    counts.map(lambda total: -total).to(OUT)
+
+
+def of_table(app: App) -> None:
+    def step(record: Record[str, int | None], ctx: Context[str, int]) -> None:
+        ctx.forward(record.with_value(-1 if record.value is None else record.value))
+
+    app.stream(CHANGES).process("step", step).to(OUT)
+
+
+NEVER_FAIL = [counted, rows, to_bytes, with_timers, two_sinks]
+sent = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), st.integers(-3, 30), st.integers(0, 50)), min_size=1, max_size=20
+)
+
+
+def outcome(
+    declare: Callable[[App], None], records: list[tuple[str, int, int]], policy: OnError, *, batches: bool
+) -> Any:
+    app = App("app")
+    declare(app)
+    with Driver(app, partitions=2, batches=batches, on_error=policy) as driver:
+        driver.run()
+        for turn in range(2):
+            rows = [
+                Row(
+                    f"{key}{repeated % 5}".encode(),
+                    INT.encode(value),
+                    START + turn * 60 + repeated + at,
+                    (("h", b"1"),) if value == 3 else (),
+                )
+                for repeated in range(MANY // len(records) + 1)
+                for key, value, at in records
+            ]
+            # A task that schedules a timer ends its turn, so others come to theirs earlier: only one task.
+            for number in range(1 if declare is with_timers else 2):
+                driver.log.append(TopicPartition("in", number), to_batch(rows))
+            driver.run()
+        driver.assert_stores_match_changelogs()
+        topics = [name for name in driver.log.names() if not name.endswith(("-control", "-positions"))]
+        return committed(driver, topics)
+
+
+@pytest.mark.parametrize("declare", NEVER_FAIL, ids=lambda declare: declare.__name__)
+@settings(max_examples=6, deadline=None)
+@given(records=sent)
+def test_both_ways_commit_the_same_bytes(
+    declare: Callable[[App], None], records: list[tuple[str, int, int]]
+) -> None:
+    together = outcome(declare, records, "stop", batches=True)
+    assert together == outcome(declare, records, "stop", batches=False)
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead-letter"])
+@pytest.mark.parametrize("declare", [counted, rows, fails, with_timers], ids=lambda declare: declare.__name__)
+@settings(max_examples=4, deadline=None)
+@given(records=sent)
+def test_both_ways_apply_policies_to_the_same_records(
+    policy: OnError, declare: Callable[[App], None], records: list[tuple[str, int, int]]
+) -> None:
+    together = outcome(declare, records, policy, batches=True)
+    assert together == outcome(declare, records, policy, batches=False)
+
+
+def test_a_table_that_is_read_as_a_stream_has_deleted_rows() -> None:
+    app = App("app")
+    of_table(app)
+    with Driver(app) as d:
+        d.send(CHANGES, "ada", *[1, None] * MANY)
+        d.run()
+        assert d.values(OUT) == [1, -1] * MANY
+
+
+def test_a_record_that_cannot_be_decoded_meets_its_policy_among_many() -> None:
+    app = App("errors")
+    app.stream(IN, on_error="dead-letter").process("count", count, stores=[TOTALS]).to(OUT)
+    with Driver(app) as d:
+        d.send(IN, "ada", *[1] * MANY)
+        append_raw(d, "in", b"ada", b"no number")
+        d.send(IN, "ada", *[1] * MANY)
+        d.run()
+        assert d.values(OUT) == list(range(1, 2 * MANY + 1))
+        record, _ = dead_letter(d)
+        assert record.value == b"no number"
+
+
+def large_at(*numbers: int) -> Callable[[Record[str, int], Context[str, int]], None]:
+    """A step that forwards two outputs for each record, and at these numbers one that is no 64-bit int."""
+
+    def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+        ctx.forward(record)
+        ctx.forward(Record("k", 1 << 70 if record.value in numbers else 0, record.timestamp))
+
+    return step
+
+
+@pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.parametrize("at", [0, 1, FEW_RECORDS + 3, MANY - 1])
+def test_the_error_of_an_output_names_the_record_that_it_comes_from(at: int, batches: bool) -> None:
+    app = App("app")
+    app.stream(IN).process("step", large_at(at, at + 2)).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *range(MANY))
+        with pytest.raises(SerdeError, match=f"in/0 offset {at}: "):
+            d.run()
+        assert d.values(OUT) == []
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_output_that_failed_comes_before_a_step_that_fails_later(batches: bool) -> None:
+    bad = large_at(90)
+
+    def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+        if record.value == 100:
+            raise ValueError("later")
+        bad(record, ctx)
+
+    app = App("app")
+    app.stream(IN).process("step", step).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *range(MANY))
+        with pytest.raises(SerdeError, match="in/0 offset 90: "):
+            d.run()
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_step_that_fails_names_its_record_among_many(batches: bool) -> None:
+    app = App("app")
+    fails(app)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *[1] * MANY)
+        with pytest.raises(UserCodeError, match="in/0 offset 12: ValueError: unlucky"):
+            d.run()
+
+
+@pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.parametrize("value", [b"x" * 2000, b"\0" * 5000])
+def test_an_output_that_is_too_large_names_its_record(value: bytes, batches: bool) -> None:
+    small = Topic("small", bytes, config={"max.message.bytes": "1500"})
+    app = App("app")
+    totals = app.stream(IN).process("count", count, stores=[TOTALS])
+    totals.map(lambda total: value if total == 70 else b"ok").to(small)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *[1] * MANY)
+        with pytest.raises(LogError, match="in/0 offset 69: record 0 has") as raised:
+            d.run()
+        assert raised.value.code == "record-too-large"
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_event_without_a_value_names_its_record(batches: bool) -> None:
+    def step(record: Record[str, int], ctx: Context[str, Any]) -> None:
+        ctx.forward(record.with_value(None if record.value == 80 else record.value))
+
+    app = App("app")
+    app.stream(IN).process("step", step).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *range(MANY))
+        with pytest.raises(SerdeError, match="in/0 offset 80: an event without a value"):
+            d.run()
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_output_of_init_that_fails_belongs_to_no_record(batches: bool) -> None:
+    class Step:
+        def init(self, ctx: Context[str, int]) -> None:
+            ctx.forward(Record("init", 1 << 70, START))
+
+        def process(self, record: Record[str, int], ctx: Context[str, int]) -> None:
+            ctx.forward(record)
+
+    app = App("app")
+    app.stream(IN).process("step", Step).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *range(MANY))
+        with pytest.raises(SerdeError, match="does not fit into 64 bits") as raised:
+            d.run()
+        assert "offset" not in str(raised.value)
+
+
+@pytest.mark.parametrize("arrival", [1, 2])
+def test_a_crash_after_a_turn_that_a_timer_cut_short_loses_nothing(arrival: int) -> None:
+    def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+        if record.value == 10:
+            ctx.schedule(1 << 40, lambda _: None)
+        ctx.forward(record)
+
+    app = App("app")
+    app.stream(IN).process("step", step).to(OUT)
+    with Driver(app) as d:
+        d.send(IN, "ada", *range(MANY))
+        d.crash(at=Commit.OUTPUTS, arrival=arrival)
+        d.run()
+        assert d.values(OUT) == list(range(MANY))
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_headers_that_are_changed_after_the_forward_are_written_as_they_were(batches: bool) -> None:
+    def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+        headers: Any = [("n", str(record.value).encode())]
+        ctx.forward(Record(record.key, record.value, record.timestamp, headers))
+        headers.append(("later", b""))
+
+    app = App("app")
+    app.stream(IN).process("step", step).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *range(MANY))
+        d.run()
+        assert [record.headers for record in d.records(OUT)] == [
+            (("n", str(n).encode()),) for n in range(MANY)
+        ]
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_outputs_of_init_and_of_timers_are_sent_in_their_order(batches: bool) -> None:
+    class Step:
+        def init(self, ctx: Context[str, int]) -> None:
+            ctx.forward(Record("init", -1, START))
+            ctx.schedule(1000, lambda _: ctx.forward(Record("timer", -2, START)), by="wall")
+
+        def process(self, record: Record[str, int], ctx: Context[str, int]) -> None:
+            ctx.forward(record)
+
+    app = App("app")
+    app.stream(IN).process("step", Step).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(IN, "ada", *range(MANY))
+        d.run()
+        d.advance(5000)
+        d.run()
+        assert d.values(OUT) == [-1, *range(MANY), -2]
+
+
+def test_a_crash_at_any_step_of_a_commit_loses_and_repeats_nothing() -> None:
+    app = App("app")
+    counted(app)
+    with Driver(app) as d:
+        for step in Commit:
+            d.send(IN, "ada", *[1] * MANY)
+            d.crash(at=step)
+            d.run()
+            d.run()
+        assert d.values(OUT) == list(range(1, len(Commit) * MANY + 1))
+        d.assert_stores_match_changelogs()
