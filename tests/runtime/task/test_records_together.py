@@ -14,7 +14,7 @@ from tests.runtime.stories import START
 
 from tidegate import App, Context, LogError, Record, SerdeError, TableTopic, Topic, UserCodeError, stores
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.output.late_outputs import FEW_RECORDS
+from tidegate.runtime.task.late_outputs import FEW_RECORDS
 from tidegate.serde.plain import IntSerde
 from tidegate.testing.driver import Commit, Driver
 from tidegate.topology.node import OnError

@@ -9,9 +9,9 @@ from tidegate.log.positions import TaskId
 from tidegate.runtime.modes import on_stream_time
 from tidegate.runtime.null_values import NullValues
 from tidegate.runtime.operators.context import Emit, Handler
-from tidegate.runtime.output.late_outputs import LateOutputs, may_wait
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
+from tidegate.runtime.task.late_outputs import LateOutputs, may_wait
 from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.runtime.task.timers import ScheduledTimer

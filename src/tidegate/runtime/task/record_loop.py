@@ -17,12 +17,12 @@ from tidegate.log.positions import TaskId
 from tidegate.log.records import RawRecord, raw_records
 from tidegate.record import Record
 from tidegate.runtime.modes import writes_dead_letters
-from tidegate.runtime.output.late_outputs import LateOutputs
 from tidegate.runtime.output.on_error import RecordPosition, caused_by_record, error_at_record, policy_of
 from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.run_context import RunContext
+from tidegate.runtime.task.late_outputs import LateOutputs
 from tidegate.runtime.task.progress import TaskProgress
 from tidegate.runtime.task.record_scope import TaskRecordScope
 from tidegate.runtime.task.source import TaskSource
