@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import SerdeError
 from tidegate.serde.plain import PLAIN
 from tidegate.serde.protocol import Serde
 
@@ -49,26 +48,6 @@ def surely_decodable(data: pa.Array[Any], serde: Serde[Any] | None) -> bool:
         lengths: Any = pc.min_max(pc.binary_length(data))
         return bool(lengths[0].as_py() == lengths[1].as_py() == 8)
     return serde is PLAIN[bytes]
-
-
-def encode_column(values: Sequence[Any], serde: Serde[Any] | None) -> pa.Array[Any] | None:
-    """Values of a plain serde as it writes them, None as null; None if one of them cannot be written."""
-    kinds = set(map(type, values))
-    nulls = type(None) in kinds
-    kinds.discard(type(None))
-    try:
-        if serde is PLAIN[str] and kinds == {str}:
-            return pa.array(values, pa.string()).cast(pa.binary())
-        if serde is PLAIN[bytes] and kinds == {bytes}:
-            return pa.array(values, pa.binary())
-        if serde is PLAIN[int] and kinds == {int} and not nulls:
-            return encode_ints(pa.array(values, pa.int64()))
-        if serde is None:
-            return None
-        encode = serde.encode
-        return pa.array([None if value is None else encode(value) for value in values], pa.binary())
-    except (SerdeError, UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
-        return None
 
 
 def decode_column(data: pa.Array[Any], serde: Serde[Any]) -> list[Any]:

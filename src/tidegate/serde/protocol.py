@@ -39,6 +39,16 @@ class Serde(ABC, Generic[T]):
     stable: bool = True
     """Whether equal values always have equal bytes. A key must: its bytes choose its partition and row."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A class that overrides `encode` or `decode` does not inherit the form for many values, which does
+        what its parent does."""
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if "encode" in own and "encode_many" not in own:
+            cls.encode_many = Serde.encode_many  # type: ignore[method-assign]
+        if "decode" in own and "decode_many" not in own:
+            cls.decode_many = Serde.decode_many  # type: ignore[method-assign]
+
     @abstractmethod
     def encode(self, value: T) -> bytes:
         """Return the bytes of a value."""

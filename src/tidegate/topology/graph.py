@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from tidegate.topology.node import INTERNAL, SINKS, SOURCES, Node, NodeKind
+from tidegate.topology.node import INTERNAL, SOURCES, Node, NodeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,6 @@ def feeds_gates_only(topology: Topology, node: Node) -> bool:
         child.kind is NodeKind.GATE or (child.kind is NodeKind.MERGE and feeds_gates_only(topology, child))
         for child in children
     )
-
-
-def only_sink(topology: Topology, subtopology: Subtopology) -> Node | None:
-    """Return the sink that a subtopology writes to, if there is one and no other."""
-    own = set(subtopology.nodes)
-    written = (node for node in topology.nodes.values() if not own.isdisjoint(node.parents))
-    sinks = [node for node in written if node.kind in SINKS]
-    return sinks[0] if len(sinks) == 1 else None
 
 
 def build_graph(

@@ -14,7 +14,7 @@ import msgspec
 from tidegate import App, Context, Record, TableTopic, Topic, stores
 from tidegate.testing import Driver
 
-MOST, MOST_OF_PROCESSOR = 35, 16
+MOST, MOST_OF_PROCESSOR = 35, 22
 RECORDS, KEYS = 2_000, 100
 
 

@@ -1,27 +1,34 @@
-"""Records that are decoded together, and outputs that are encoded together, are what single records are."""
+"""Records that are decoded together have the effects of single records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtime.batches.test_whole_batches import committed
-from tests.runtime.dead_letters import append_raw, dead_letter
 from tests.runtime.stories import START
+from tests.runtime.task.test_calls_per_record import counted_calls
 
-from tidegate import App, Context, LogError, Record, SerdeError, TableTopic, Topic, UserCodeError, stores
+from tidegate import (
+    App,
+    Context,
+    Json,
+    Record,
+    TableTopic,
+    Topic,
+    stores,
+)
 from tidegate.log.records import Row, to_batch
-from tidegate.runtime.task.late_outputs import FEW_RECORDS
 from tidegate.serde.plain import IntSerde
 from tidegate.testing.driver import Commit, Driver
 from tidegate.topology.node import OnError
 from tidegate.types import TopicPartition
 
 INT = IntSerde()
-MANY = 3 * FEW_RECORDS
+MANY = 200
 IN = Topic("in", int)
 OUT, BYTES = Topic("out", int), Topic("bytes", bytes)
 ROWS = TableTopic("rows", str)
@@ -166,115 +173,68 @@ def test_a_table_that_is_read_as_a_stream_has_deleted_rows() -> None:
         assert d.values(OUT) == [1, -1] * MANY
 
 
-def test_a_record_that_cannot_be_decoded_meets_its_policy_among_many() -> None:
-    app = App("errors")
-    app.stream(IN, on_error="dead-letter").process("count", count, stores=[TOTALS]).to(OUT)
-    with Driver(app) as d:
-        d.send(IN, "ada", *[1] * MANY)
-        append_raw(d, "in", b"ada", b"no number")
-        d.send(IN, "ada", *[1] * MANY)
+class Doubled(Json[int]):
+    """Reads twice the number that it wrote."""
+
+    def decode(self, data: bytes) -> int:
+        return 2 * super().decode(data)
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_serde_that_changes_how_one_value_is_read_is_asked_for_each(batches: bool) -> None:
+    source = Topic("doubled", Doubled())
+
+    app = App("app")
+    app.stream(source).process("count", count, stores=[TOTALS]).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(source, "ada", *[1] * MANY)
         d.run()
-        assert d.values(OUT) == list(range(1, 2 * MANY + 1))
-        record, _ = dead_letter(d)
-        assert record.value == b"no number"
+        assert d.values(OUT) == list(range(2, 2 * MANY + 2, 2))
 
 
-def large_at(*numbers: int) -> Callable[[Record[str, int], Context[str, int]], None]:
-    """A step that forwards two outputs for each record, and at these numbers one that is no 64-bit int."""
+class Short(Json[int]):
+    """Forgets a value when it reads many."""
 
+    def decode_many(self, data: Sequence[bytes]) -> list[int]:
+        return super().decode_many(data)[1:]
+
+
+def test_a_serde_that_forgets_a_value_among_many_loses_no_record() -> None:
+    source = Topic("short", Short())
+    app = App("app")
+    app.stream(source).process("count", count, stores=[TOTALS]).to(OUT)
+    with Driver(app) as d:
+        d.send(source, "ada", *[1] * MANY)
+        d.run()
+        assert d.values(OUT) == list(range(1, MANY + 1))
+
+
+def test_a_timer_that_is_cancelled_at_once_does_not_end_the_turn() -> None:
     def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+        ctx.schedule(1, lambda _: None).cancel()
         ctx.forward(record)
-        ctx.forward(Record("k", 1 << 70 if record.value in numbers else 0, record.timestamp))
-
-    return step
-
-
-@pytest.mark.parametrize("batches", [True, False])
-@pytest.mark.parametrize("at", [0, 1, FEW_RECORDS + 3, MANY - 1])
-def test_the_error_of_an_output_names_the_record_that_it_comes_from(at: int, batches: bool) -> None:
-    app = App("app")
-    app.stream(IN).process("step", large_at(at, at + 2)).to(OUT)
-    with Driver(app, batches=batches) as d:
-        d.send(IN, "ada", *range(MANY))
-        with pytest.raises(SerdeError, match=f"in/0 offset {at}: "):
-            d.run()
-        assert d.values(OUT) == []
-
-
-@pytest.mark.parametrize("batches", [True, False])
-def test_an_output_that_failed_comes_before_a_step_that_fails_later(batches: bool) -> None:
-    bad = large_at(90)
-
-    def step(record: Record[str, int], ctx: Context[str, int]) -> None:
-        if record.value == 100:
-            raise ValueError("later")
-        bad(record, ctx)
 
     app = App("app")
     app.stream(IN).process("step", step).to(OUT)
-    with Driver(app, batches=batches) as d:
+    with Driver(app) as d:
         d.send(IN, "ada", *range(MANY))
-        with pytest.raises(SerdeError, match="in/0 offset 90: "):
-            d.run()
+        d.run()
+        assert d.values(OUT) == list(range(MANY))
+        assert d.reached["commit.2"] <= 2
 
 
-@pytest.mark.parametrize("batches", [True, False])
-def test_a_step_that_fails_names_its_record_among_many(batches: bool) -> None:
+def test_a_gate_takes_its_events_in_batches() -> None:
     app = App("app")
-    fails(app)
-    with Driver(app, batches=batches) as d:
-        d.send(IN, "ada", *[1] * MANY)
-        with pytest.raises(UserCodeError, match="in/0 offset 12: ValueError: unlucky"):
-            d.run()
-
-
-@pytest.mark.parametrize("batches", [True, False])
-@pytest.mark.parametrize("value", [b"x" * 2000, b"\0" * 5000])
-def test_an_output_that_is_too_large_names_its_record(value: bytes, batches: bool) -> None:
-    small = Topic("small", bytes, config={"max.message.bytes": "1500"})
-    app = App("app")
-    totals = app.stream(IN).process("count", count, stores=[TOTALS])
-    totals.map(lambda total: value if total == 70 else b"ok").to(small)
-    with Driver(app, batches=batches) as d:
-        d.send(IN, "ada", *[1] * MANY)
-        with pytest.raises(LogError, match="in/0 offset 69: record 0 has") as raised:
-            d.run()
-        assert raised.value.code == "record-too-large"
-
-
-@pytest.mark.parametrize("batches", [True, False])
-def test_an_event_without_a_value_names_its_record(batches: bool) -> None:
-    def step(record: Record[str, int], ctx: Context[str, Any]) -> None:
-        ctx.forward(record.with_value(None if record.value == 80 else record.value))
-
-    app = App("app")
-    app.stream(IN).process("step", step).to(OUT)
-    with Driver(app, batches=batches) as d:
+    app.stream(IN).gate("door").to(OUT)
+    with Driver(app) as d, counted_calls() as calls:
         d.send(IN, "ada", *range(MANY))
-        with pytest.raises(SerdeError, match="in/0 offset 80: an event without a value"):
-            d.run()
+        d.run()
+        assert d.values(OUT) == list(range(MANY))
+    assert calls["GateBatches.run"]
+    assert calls["RecordLoop.process"] == 0
 
 
-@pytest.mark.parametrize("batches", [True, False])
-def test_an_output_of_init_that_fails_belongs_to_no_record(batches: bool) -> None:
-    class Step:
-        def init(self, ctx: Context[str, int]) -> None:
-            ctx.forward(Record("init", 1 << 70, START))
-
-        def process(self, record: Record[str, int], ctx: Context[str, int]) -> None:
-            ctx.forward(record)
-
-    app = App("app")
-    app.stream(IN).process("step", Step).to(OUT)
-    with Driver(app, batches=batches) as d:
-        d.send(IN, "ada", *range(MANY))
-        with pytest.raises(SerdeError, match="does not fit into 64 bits") as raised:
-            d.run()
-        assert "offset" not in str(raised.value)
-
-
-@pytest.mark.parametrize("arrival", [1, 2])
-def test_a_crash_after_a_turn_that_a_timer_cut_short_loses_nothing(arrival: int) -> None:
+def test_a_crash_after_a_step_scheduled_a_timer_loses_nothing() -> None:
     def step(record: Record[str, int], ctx: Context[str, int]) -> None:
         if record.value == 10:
             ctx.schedule(1 << 40, lambda _: None)
@@ -284,7 +244,7 @@ def test_a_crash_after_a_turn_that_a_timer_cut_short_loses_nothing(arrival: int)
     app.stream(IN).process("step", step).to(OUT)
     with Driver(app) as d:
         d.send(IN, "ada", *range(MANY))
-        d.crash(at=Commit.OUTPUTS, arrival=arrival)
+        d.crash(at=Commit.OUTPUTS)
         d.run()
         assert d.values(OUT) == list(range(MANY))
 

@@ -44,11 +44,6 @@ class OperatorHost(Protocol):
     @property
     def emit(self) -> Emit: ...
 
-    def later(self, node: Node, send: Handler) -> Handler:
-        """Return a handler for the outputs of a sink: `send`, or one that lets them wait, if they may, until
-        a batch of records was processed."""
-        ...
-
     def now(self) -> int: ...
 
     def origin(self) -> str:

@@ -14,13 +14,25 @@ from tidegate.topology.node import Node, NodeKind
 
 
 def sink(chain: Chain, node: Node) -> Handler:
-    emit = chain.host.emit
-    encode_key, encode_value = encoders(node)
+    topic, emit = node.topic, chain.host.emit
+    assert topic is not None  # noqa: S101 - a sink has a topic
+    check_key, check_value = encoders(node)
+    encode_key, encode_value = topic.key_serde.encode, topic.value_serde.encode
 
-    def send(record: R) -> None:
-        emit(node, encode_key(record.key), encode_value(record.value), record)
+    def handle(record: R) -> None:
+        key, value = record.key, record.value
+        if key is None or value is None:
+            emit(node, check_key(key), check_value(value), record)
+            return
+        try:
+            key_data, data = encode_key(key), encode_value(value)
+        except SerdeError:
+            check_key(key)  # their errors say which of them fails
+            check_value(value)
+            raise
+        emit(node, key_data, data, record)
 
-    return chain.host.later(node, send)
+    return handle
 
 
 def table_sink(chain: Chain, node: Node) -> Handler:

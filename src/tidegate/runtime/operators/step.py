@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import msgspec
-
 from tidegate.errors import StateError, UserCodeError
 from tidegate.log.names import check_header
 from tidegate.record import Record
@@ -90,8 +88,6 @@ def checked(node: Node, result: Any) -> R:
         check_header(name)
         if value is not None and not isinstance(value, bytes):
             raise _wrong(node, f"set header {name!r} to a {type(value).__name__}", "use bytes or None")
-    if type(result.headers) is not tuple:  # a list could change before it is written
-        return msgspec.structs.replace(result, headers=tuple(result.headers))
     return result
 
 

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from tidegate.log.checks import RowCheck
 from tidegate.log.partition_column import FEW_KEYS, partition_column
-from tidegate.log.partitioner import partition_for
 from tidegate.log.records import APPEND_SCHEMA, Headers, columns_to_batch
 from tidegate.log.topic import TopicInfo
 from tidegate.runtime.output.blocks import packed
@@ -20,8 +19,6 @@ from tidegate.runtime.output.staged_rows import newest, staged
 from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
-MANY_KEYS = 4096
-"""More are hashed in less time than it takes to look them up."""
 JOINED_BYTES = 256 << 20
 """Rows of staging are folded together up to this size, above it by partition: no column may reach 2 GiB."""
 
@@ -31,41 +28,20 @@ NumberedKeys: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 
 @dataclass(slots=True)
 class _Waiting:
-    """The pending records of one partition, or all of a topic that folds them: whole batches, then single
-    ones."""
+    """The pending records of one partition, or all of a topic that folds them, in order."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
-    rows_before: int = 0
-    timestamps: list[int] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    headers: list[Headers] = field(default_factory=list)
+    rows: int = 0
 
     def __len__(self) -> int:
-        return self.rows_before + len(self.timestamps)
-
-    def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
-        self.timestamps.append(timestamp)
-        self.keys.append(key)
-        self.values.append(value)
-        self.headers.append(headers)
+        return self.rows
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
-        self.batches = self.all()
         self.batches.append(batch)
-        self.rows_before = len(self) + batch.num_rows
-        self._cut_single(0)
-
-    def all(self) -> list[pa.RecordBatch]:
-        """Return all pending records, in order."""
-        if not self.timestamps:
-            return self.batches
-        return [*self.batches, columns_to_batch(self.timestamps, self.keys, self.values, self.headers)]
+        self.rows += batch.num_rows
 
     def last_time(self) -> int | None:
         """Return the stream time in the origin of the last record; None if there is none."""
-        if self.headers:
-            return time_of(self.headers[-1])
         if not self.batches:
             return None
         last = self.batches[-1]
@@ -76,21 +52,20 @@ class _Waiting:
 
     def cut(self, length: int) -> None:
         """Keep only the first `length` records."""
-        self._cut_single(max(0, length - self.rows_before))
-        while self.rows_before > length:
+        while self.rows > length:
             last = self.batches.pop()
-            self.rows_before -= last.num_rows
-            if self.rows_before < length:
-                self.batches.append(last.slice(0, length - self.rows_before))
-                self.rows_before = length
-
-    def _cut_single(self, length: int) -> None:
-        for column in (self.timestamps, self.keys, self.values, self.headers):
-            del column[length:]
+            self.rows -= last.num_rows
+            if self.rows < length:
+                self.batches.append(last.slice(0, length - self.rows))
+                self.rows = length
 
 
 class Target:
-    """One topic that a task writes to, with its pending records by partition; folded ones are together."""
+    """One topic that a task writes to, with its pending records by partition; folded ones are together.
+
+    Single records get their partitions together, when the commit or a batch needs them (`settle`): for many
+    keys at once that takes a fraction of the time.
+    """
 
     def __init__(
         self, info: TopicInfo, without_key: int, staged: bytes | None, checked: TopicInfo, packs: str | None
@@ -106,38 +81,66 @@ class Target:
         self.sent: dict[int, int] = {}
         """The number of records that were written in blocks to each partition."""
         self._count = info.partitions
-        self._without_key = without_key % info.partitions
-        self._partitions: dict[bytes, int] = {}
+        self._without_key: dict[bytes | None, int] = {None: without_key % info.partitions}
+        """A record without a key goes to the task's own partition."""
+        self._partitions = dict(self._without_key)
         self._together = self.folds or info.partitions == 1
         self.waiting = [_Waiting() for _ in range(1 if self._together else info.partitions)]
-
-    def partition(self, key: bytes | None) -> int:
-        """Return the partition of a key. A record without a key goes to the task's own partition."""
-        if key is None:
-            return self._without_key
-        known = self._partitions.get(key)
-        if known is None:
-            if len(self._partitions) >= REMEMBERED_KEYS:
-                self._partitions.clear()
-            known = self._partitions[key] = partition_for(key, self._count)
-        return known
+        # Single records as columns, behind those that wait.
+        self._timestamps: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers: list[Headers] = []
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
-        """Add a record to where those of its key wait. Runs for each record, so it calls nothing that it
-        need not."""
-        number = 0 if self._together else None if key is None else self._partitions.get(key)
-        waiting = self.waiting[self.partition(key) if number is None else number]
-        waiting.timestamps.append(timestamp)
-        waiting.keys.append(key)
-        waiting.values.append(value)
-        waiting.headers.append(headers)
+        """Add a single record. Runs for each, so it does nothing that can wait."""
+        self._timestamps.append(timestamp)
+        self._keys.append(key)
+        self._values.append(value)
+        self._headers.append(headers)
+
+    def settle(self) -> None:
+        """Put the single records where those of their keys wait."""
+        if not self._timestamps:
+            return
+        keys = self._keys
+        batch = columns_to_batch(self._timestamps, keys, self._values, self._headers)
+        numbers = [0] if self._together else self._numbers(keys)
+        for partition, part in _divided(batch, numbers):
+            self.waiting[partition].add_batch(part)
+        self._cut_single(0)
 
     def lengths(self) -> list[int]:
-        return [len(waiting) for waiting in self.waiting]
+        """Return how many records wait in each place, single ones last."""
+        return [*map(len, self.waiting), len(self._timestamps)]
 
     def cut(self, lengths: Sequence[int]) -> None:
-        for waiting, length in zip(self.waiting, lengths, strict=True):
+        """Remove what was added since `lengths`. No single record of before may have been settled since."""
+        *whole, single = lengths
+        for waiting, length in zip(self.waiting, whole, strict=True):
             waiting.cut(length)
+        self._cut_single(single)
+
+    def clear(self) -> None:
+        self.cut([0] * (len(self.waiting) + 1))
+
+    def _cut_single(self, length: int) -> None:
+        for column in (self._timestamps, self._keys, self._values, self._headers):
+            del column[length:]
+
+    def _numbers(self, keys: Sequence[bytes | None]) -> list[int]:
+        """Return the partitions of keys, most of which are known."""
+        known = self._partitions
+        try:
+            return [known[key] for key in keys]
+        except KeyError:
+            pass
+        if len(known) >= REMEMBERED_KEYS:
+            known = self._partitions = dict(self._without_key)
+        fresh: list[Any] = list(set(keys).difference(known))
+        numbers = partition_column(pa.array(fresh, pa.binary()), self._count).to_pylist()
+        known.update(zip(fresh, numbers, strict=True))
+        return [known[key] for key in keys]
 
     def spread(
         self, batch: pa.RecordBatch, numbered: NumberedKeys | None = None
@@ -156,41 +159,20 @@ class Target:
             yield 0, batch
             return
         keys, numbers = _numbered(batch.column(1)) if numbered is None else numbered
-        of_records = self._all(keys).take(numbers)
-        bounds: Any = pc.min_max(of_records)
-        if batch.num_rows and bounds[0] == bounds[1]:
-            yield bounds[0].as_py(), batch
-            return
-        counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(of_records).to_pylist())
-        by_partition, start = batch.take(pc.sort_indices(of_records)), 0  # a stable sort
-        for partition, count in counts:
-            yield partition, by_partition.slice(start, count)
-            start += count
+        yield from _divided(batch, self._all(keys).take(numbers))
 
     def _all(self, keys: pa.Array[Any]) -> pa.Array[Any]:
-        if len(keys) < FEW_KEYS or keys.null_count:
-            return pa.array([self.partition(key) for key in keys.to_pylist()], pa.int32())
-        return partition_column(keys, self._count) if len(keys) > MANY_KEYS else self._looked_up(keys)
-
-    def _looked_up(self, keys: pa.Array[Any]) -> pa.Array[Any]:
-        """Return the partitions of keys of which most are known."""
-        listed, known = keys.to_pylist(), self._partitions
-        try:
-            return pa.array([known[key] for key in listed], pa.int32())
-        except KeyError:
-            found = partition_column(keys, self._count)
-        if len(known) + len(listed) > REMEMBERED_KEYS:
-            known.clear()
-        known.update(zip(listed, found.to_pylist(), strict=True))
-        return found
+        if len(keys) >= FEW_KEYS and not keys.null_count:
+            return partition_column(keys, self._count)
+        return pa.array(self._numbers(keys.to_pylist()), pa.int32())
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         if self._staged is not None:
-            yield from self._newest(self.waiting[0].all(), self._staged)
+            yield from self._newest(self.waiting[0].batches, self._staged)
             return
         for number, waiting in enumerate(self.waiting):
             partition = TopicPartition(self.name, number)
-            for batch in self._written(partition, waiting.all()):
+            for batch in self._written(partition, waiting.batches):
                 yield partition, batch
 
     def _newest(
@@ -219,6 +201,22 @@ class Target:
         rows = sum(batch.num_rows for batch in batches)
         self.sent[partition.partition] = self.sent.get(partition.partition, 0) + rows
         return packed(partition, batches, self._task, self._limit)
+
+
+def _divided(
+    batch: pa.RecordBatch, numbers: pa.Array[Any] | list[int]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Divide a batch by the partitions of its records; a single one is that of all."""
+    distinct = set(numbers if isinstance(numbers, list) else pc.unique(numbers).to_pylist())
+    if len(distinct) == 1:
+        yield distinct.pop(), batch
+        return
+    of_records = pa.array(numbers, pa.int32()) if isinstance(numbers, list) else numbers
+    counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(of_records).to_pylist())
+    by_partition, start = batch.take(pc.sort_indices(of_records)), 0  # a stable sort
+    for partition, count in counts:
+        yield partition, by_partition.slice(start, count)
+        start += count
 
 
 def _numbered(keys: pa.Array[Any]) -> NumberedKeys:
@@ -266,7 +264,8 @@ class TaskOutputs:
     def add_to(self, target: Target, partition: int, timestamp: int, headers: Headers, now: int) -> None:
         """Add a record without key and value to a partition."""
         self.bytes += target.check.size(None, None, timestamp, headers, now)
-        target.waiting[partition].add(None, None, timestamp, headers)
+        target.settle()
+        target.waiting[partition].add_batch(columns_to_batch([timestamp], [None], [None], [headers]))
 
     def add_batch(
         self,
@@ -277,6 +276,7 @@ class TaskOutputs:
     ) -> None:
         """Add many records. Raises, before any is added, if the topic cannot take one of them."""
         self.bytes += target.check.sizes(batch, now)
+        target.settle()
         for waiting, part in target.spread(batch, numbered):
             waiting.add_batch(part)
 
@@ -287,9 +287,19 @@ class TaskOutputs:
     def roll_back(self) -> None:
         """Remove the outputs of a failed record."""
         for name, target in self._targets.items():
-            target.cut(self._before.get(name, [0] * len(target.waiting)))
+            if name in self._before:
+                target.cut(self._before[name])
+            else:
+                target.clear()
+
+    def settle(self) -> None:
+        """Give single records their partitions: before a batch is processed, which may be rolled back, and
+        before anything looks at what waits."""
+        for target in self._targets.values():
+            target.settle()
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        self.settle()
         for target in self._targets.values():
             yield from target.batches()
 
@@ -310,5 +320,5 @@ class TaskOutputs:
 
     def clear(self) -> None:
         for target in self._targets.values():
-            target.cut([0] * len(target.waiting))
+            target.clear()
         self.bytes = 0

@@ -119,11 +119,11 @@ class Sender:
         found = self._known_routes.get(node.id) or self._routes.of(node)
         if found is None:
             return
-        target, owner, origin, *_ = found
+        target = found.target
         if self._refusal is not None:
             self.fail_if_refused(target.name)
-        headers: Headers = (*record.headers, *owner) if record.headers else owner
-        if origin:
+        headers: Headers = (*record.headers, *found.owner) if record.headers else found.owner
+        if found.origin:
             headers = (*headers, self._origin())
         self.outputs.bytes += target.check.size(key, value, record.timestamp, headers, self._now)
         target.add(key, value, record.timestamp, headers)
@@ -157,6 +157,8 @@ class Sender:
         """Send time-only records to partitions that lack the stream time. Returns whether there were any."""
         sent = False
         time = self._store_time.stream_time
+        if self._time_only:
+            self.outputs.settle()
         for target, partition in self._time_only.due(time, now, at_once=at_once):
             self._origin_position, sent = NO_RECORD, True
             self.outputs.add_to(target, partition, time, (self._origin(), MARK), now)

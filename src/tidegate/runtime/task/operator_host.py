@@ -8,16 +8,14 @@ from typing import Any
 from tidegate.log.positions import TaskId
 from tidegate.runtime.modes import on_stream_time
 from tidegate.runtime.null_values import NullValues
-from tidegate.runtime.operators.context import Emit, Handler
+from tidegate.runtime.operators.context import Emit
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.run_context import RunContext
-from tidegate.runtime.task.late_outputs import LateOutputs, may_wait
 from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.runtime.task.timers import ScheduledTimer
 from tidegate.state.builder import StoreBuilder
 from tidegate.state.manager import StateManager
-from tidegate.topology.node import Node
 
 
 class TaskOperatorHost:
@@ -38,10 +36,6 @@ class TaskOperatorHost:
         self._state = state
         self._timers = timers
         self._clock = clock
-        self.late: LateOutputs | None = None
-        """The outputs that wait until a batch of records was processed, if there are such."""
-        self.late_sink: Node | None = None
-        """The sink whose outputs may wait."""
 
     @property
     def partition(self) -> int:
@@ -62,15 +56,6 @@ class TaskOperatorHost:
     @property
     def emit(self) -> Emit:
         return self._sender.emit
-
-    def later(self, node: Node, send: Handler) -> Handler:
-        if node is not self.late_sink:
-            return send
-        route = self._sender.route_of(node)
-        if route is None or not may_wait(node, route):
-            return send
-        self.late = LateOutputs(self._sender, node, route, send)
-        return self.late.records.append
 
     def now(self) -> int:
         return self._clock.now()

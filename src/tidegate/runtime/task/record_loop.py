@@ -1,8 +1,7 @@
 """Process records one by one: decode, advance stream time, call the steps, and apply the policy to a failure.
 
-Records of a task's only source can be decoded many at a time, and what they send be encoded together
-(`LateOutputs`). Each still passes all steps before the next one, so the effects, their order and the record
-that an error belongs to are the same.
+Records of a task's only source can be decoded many at a time. Each still passes all steps before the next
+one, so the effects, their order and the record that an error belongs to are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from tidegate.runtime.output.origin import origin_of
 from tidegate.runtime.output.sender import Sender
 from tidegate.runtime.output.time_only import is_time_only
 from tidegate.runtime.run_context import RunContext
-from tidegate.runtime.task.late_outputs import LateOutputs
 from tidegate.runtime.task.progress import TaskProgress
 from tidegate.runtime.task.record_scope import TaskRecordScope
 from tidegate.runtime.task.source import TaskSource
@@ -49,8 +47,6 @@ class RecordLoop:
         """`refused` are the records that the log refused; they fail when they are processed."""
         self.sources: dict[str, TaskSource] = {}
         """The sources by topic."""
-        self.late: LateOutputs | None = None
-        """The outputs that are encoded together, if there are such."""
         self.skipped = self.records = 0
         self._context, self._task = context, task
         self._sender, self._scope, self._progress = sender, scope, progress
@@ -72,7 +68,6 @@ class RecordLoop:
             record = source.decode(raw)
             self._pass_time(raw, record.timestamp, internal=source.internal)
             source.handler(record)
-            self.flush()
             if self._refused:
                 sender.fail_if_refused()
         except Exception as error:  # noqa: BLE001 - its policy decides
@@ -93,12 +88,10 @@ class RecordLoop:
     ) -> int:
         """Process the records of a batch, which are decoded. Returns how many: it ends after a record that
         schedules a timer, which may be due before the next one."""
-        source, sender, scope, late = self.sources[partition.topic], self._sender, self._scope, self.late
+        source, sender, scope = self.sources[partition.topic], self._sender, self._scope
         store_time, timers, times = self._store_time, self._timers, self._progress.times
         handler, undoable, scheduled = source.handler, source.undoable, timers.scheduled
         begin, at, done = sender.begin, times[partition], 0
-        waiting: list[Any] = [] if late is None else late.records
-        marks: list[int] = [] if late is None else late.marks
         for record in records:
             begin(record)
             if undoable:
@@ -110,33 +103,16 @@ class RecordLoop:
                     store_time.stream_time = max(store_time.stream_time, timestamp)
                 handler(record)
             except Exception as error:  # noqa: BLE001 - its policy decides
-                self._flush(partition, batch)
                 self._fail(error, _raw(partition, batch, done), source)
             else:
                 if undoable:
                     scope.keep()
-            marks.append(len(waiting))
             done += 1
             if timers.scheduled != scheduled:
                 break
-        self._flush(partition, batch)
         self.records += done
         self._progress.passed_batch(partition, records[done - 1].offset, done, at)
         return done
-
-    def flush(self) -> None:
-        """Encode the outputs that wait, as after a timer: they come from no record."""
-        if self.late is not None:
-            self.late.flush()
-
-    def _flush(self, partition: TopicPartition, batch: pa.RecordBatch) -> None:
-        late = self.late
-        if late is None:
-            return
-        try:
-            late.flush()
-        except Exception as error:  # noqa: BLE001 - outputs wait only if a failure stops the task
-            self._fail(error, _raw(partition, batch, late.cause()), self.sources[partition.topic])
 
     def _fail(self, error: Exception, raw: RawRecord, source: TaskSource) -> None:
         """Apply the policy to a record that failed: raise, or undo its effects."""

@@ -76,6 +76,8 @@ class TaskSource:
         if batch.column(4).null_count < batch.num_rows:
             headers = [own_headers(raw) for raw in raw_records(partition, batch)]
         offsets: list[int] = batch.column(0).to_pylist()
+        if not len(keys) == len(values) == batch.num_rows:
+            return None  # the `decode_many` of a user's serde
         place = repeat(partition.topic), repeat(partition.partition)
         return list(map(Record, keys, values, times, headers, *place, offsets))
 

@@ -46,13 +46,15 @@ from tidegate.runtime.task.task_clock import TaskClock
 from tidegate.runtime.task.task_timers import TaskTimers
 from tidegate.state.key_timers import DUE_AT_ONCE
 from tidegate.state.manager import StateManager
-from tidegate.topology.graph import Subtopology, feeds_gates_only, only_sink
-from tidegate.topology.node import COMMANDS, INTERNAL, NodeKind
+from tidegate.topology.graph import Subtopology, feeds_gates_only
+from tidegate.topology.node import COMMANDS, NodeKind
 from tidegate.types import TopicPartition
 
 __all__ = ["RunContext", "StreamTask"]
 
 BATCH_FACTOR = 10
+DECODED_AT_ONCE = 1000
+"""Records, which are in memory as bytes and as values then."""
 T = TypeVar("T")
 Ends = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
 
@@ -136,28 +138,25 @@ class StreamTask:
     def _build(self) -> None:
         """Compile the steps and call their `init`."""
         context, topology, subtopology = self._context, self._context.topology, self._subtopology
-        inputs = [topology.nodes[node] for node in subtopology.inputs]
-        inner = any(topology.nodes[node].on_error for node in subtopology.nodes)
-        only = inputs[0] if context.batches and len(inputs) == 1 else None
-        whole = None if only is None else batch_chain(topology, subtopology)
-        if only is not None and whole is None and only.kind not in INTERNAL and not self.gates:
-            self._together = True
-            if not inner and (only.on_error or context.on_error) == "stop":
-                self._host.late_sink = only_sink(topology, subtopology)
         chain = TaskChain(topology, subtopology, self._host, self.gates)
+        inner = any(topology.nodes[node].on_error for node in subtopology.nodes)
         for node, handler in chain.inputs.items():
             read = topology.nodes[node]
             raw = feeds_gates_only(topology, read)
             source = TaskSource(read, handler, context.on_error, inner_policies=inner, raw=raw)
             self._loop.sources[context.topic_of(read)] = source
+        self._chain = chain
+        if context.batches and len(self._loop.sources) == 1:
+            [source] = self._loop.sources.values()
+            whole = batch_chain(topology, subtopology)
             if whole is not None:
                 self._whole = WholeBatches(source, whole, self._sender, self.state.store)
-            elif only is not None and raw and len(self.gates.all) == 1:
+            elif not self.gates:
+                self._together = not source.internal
+            elif source.raw and len(self.gates.all) == 1:
                 self._whole = self._gate_host.batches(self.gates.all[0])
-        self._chain, self._loop.late = chain, self._host.late
         try:
             chain.init()
-            self._loop.flush()
         except TidegateError:
             raise
         except Exception as error:
@@ -226,10 +225,10 @@ class StreamTask:
         return self._run_singly(limit)
 
     def _run_together(self, limit: int) -> int:
-        """Process records that are decoded together, until one schedules a timer."""
+        """Process records that are decoded together, and one by one after one that schedules a timer."""
         merge, partition, done = self.merge, self.merge.only, 0
         while done < limit:
-            batch = merge.take_batch(limit - done) if merge.in_batches else None
+            batch = merge.take_batch(min(limit - done, DECODED_AT_ONCE)) if merge.in_batches else None
             small = batch is None or batch.num_rows < self._context.small_batch
             records = None if batch is None or small else self._loop.decoded(partition, batch)
             if batch is None or records is None:
@@ -240,7 +239,8 @@ class StreamTask:
             done += taken
             if taken < len(records):
                 merge.put_back(batch.slice(taken))
-                break
+                done += self.fire(DUE_AT_ONCE)
+                return done + self._run_singly(max(0, limit - done))
         return done
 
     def _run_singly(self, limit: int) -> int:
@@ -284,7 +284,6 @@ class StreamTask:
         """Call the timers that are due, of those of keys at most `limit`; `run` calls the rest."""
         self._sender.between_records()
         fired, called = self.clock.fire(self._timers, limit, self._at_pins)
-        self._loop.flush()
         self._progress.moved |= called
         if self.gates and self._follow_commands() and not self.clock.draining:
             self._progress.moved |= self.gates.work()
@@ -309,6 +308,7 @@ class StreamTask:
 
     def _process_part(self, whole: WholeBatches | GateBatches, batch: pa.RecordBatch) -> None:
         partition = self.merge.only
+        self._sender.outputs.settle()
         self._scope.begin()
         try:
             at = self._progress.times[partition]
