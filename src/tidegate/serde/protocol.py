@@ -40,13 +40,16 @@ class Serde(ABC, Generic[T]):
     """Whether equal values always have equal bytes. A key must: its bytes choose its partition and row."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A class that overrides `encode` or `decode` does not inherit the form for many values, which does
-        what its parent does."""
+        """A class that overrides `encode` or `decode`, itself or by a mixin, does not inherit the form for
+        many values, which does what its parent does."""
         super().__init_subclass__(**options)
-        own = vars(cls)
-        if "encode" in own and "encode_many" not in own:
+
+        def depth(name: str) -> int:
+            return next(number for number, base in enumerate(cls.__mro__) if name in vars(base))
+
+        if depth("encode") < depth("encode_many"):
             cls.encode_many = Serde.encode_many  # type: ignore[method-assign]
-        if "decode" in own and "decode_many" not in own:
+        if depth("decode") < depth("decode_many"):
             cls.decode_many = Serde.decode_many  # type: ignore[method-assign]
 
     @abstractmethod

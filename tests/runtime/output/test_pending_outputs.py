@@ -85,6 +85,25 @@ def test_records_wait_in_their_partitions_in_order(
     assert list(outputs.batches()) == []
 
 
+def test_records_of_more_bytes_than_a_column_may_have_are_several_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "JOINED_BYTES", 1000)
+    outputs = TaskOutputs(0)
+    target = outputs.target(info(3))
+    for number in range(100):
+        outputs.add(target, b"k", b"x" * 99, NOW + number, (), NOW)
+    sizes = [batch.num_rows for _, batch in outputs.batches()]
+    assert sizes == [10] * 10
+
+
+@pytest.mark.parametrize("key", ["text", bytearray(b"k")])
+def test_a_key_that_is_not_bytes_fails_at_its_record(key: Any) -> None:
+    outputs = TaskOutputs(0)
+    with pytest.raises(TypeError, match="not bytes"):
+        outputs.add(outputs.target(info(3)), key, b"", NOW, (), NOW)
+
+
 def test_no_more_keys_are_remembered_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED_KEYS", 1000)
     outputs = TaskOutputs(0)

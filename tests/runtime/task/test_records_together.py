@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,7 +24,11 @@ from tidegate import (
     Topic,
     stores,
 )
+from tidegate.clock import ManualClock
 from tidegate.log.records import Row, to_batch
+from tidegate.log.sqlite.log import SqliteLog
+from tidegate.runtime.driver.prepare import prepare
+from tidegate.runtime.task.task import DECODED_AT_ONCE
 from tidegate.serde.plain import IntSerde
 from tidegate.testing.driver import Commit, Driver
 from tidegate.topology.node import OnError
@@ -192,6 +199,28 @@ def test_a_serde_that_changes_how_one_value_is_read_is_asked_for_each(batches: b
         assert d.values(OUT) == list(range(2, 2 * MANY + 2, 2))
 
 
+class Twice:
+    """A mixin."""
+
+    def decode(self, data: bytes) -> int:
+        return 2 * super().decode(data)  # type: ignore[misc, no-any-return]
+
+
+class Mixed(Twice, Json[int]):
+    """Does not define `decode` itself."""
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_a_mixin_that_changes_how_one_value_is_read_is_asked_for_each(batches: bool) -> None:
+    source = Topic("mixed", Mixed())
+    app = App("app")
+    app.stream(source).process("count", count, stores=[TOTALS]).to(OUT)
+    with Driver(app, batches=batches) as d:
+        d.send(source, "ada", *[1] * MANY)
+        d.run()
+        assert d.values(OUT) == list(range(2, 2 * MANY + 2, 2))
+
+
 class Short(Json[int]):
     """Forgets a value when it reads many."""
 
@@ -221,6 +250,29 @@ def test_a_timer_that_is_cancelled_at_once_does_not_end_the_turn() -> None:
         d.run()
         assert d.values(OUT) == list(range(MANY))
         assert d.reached["commit.2"] <= 2
+
+
+@pytest.mark.parametrize("at", [0, DECODED_AT_ONCE - 1, DECODED_AT_ONCE])
+def test_a_timer_that_any_record_of_a_long_turn_schedules_is_called_in_time(at: int) -> None:
+    calls: list[int] = []
+
+    def step(record: Record[str, int], ctx: Context[str, int]) -> None:
+        if record.value == at:
+            ctx.schedule(7, calls.append)
+
+    app = App("app")
+    app.stream(IN).process("step", step)
+    clock, count = ManualClock(), 2 * DECODED_AT_ONCE
+    with closing(SqliteLog(clock=clock)) as log, TemporaryDirectory() as folder:
+        run = prepare(app.build(), log, clock, partitions=1)
+        rows = [Row(b"ada", INT.encode(number), START + number) for number in range(count)]
+        log.append(TopicPartition("in", 0), to_batch(rows))
+        [slot] = run.slots(Path(folder), 1)
+        slot.records_per_step = 2 * count
+        while slot.step() or slot.restoring:
+            slot.commit()
+        slot.close()
+    assert calls == list(range(START + at + 7, START + count, 7))
 
 
 def test_a_gate_takes_its_events_in_batches() -> None:

@@ -20,7 +20,8 @@ from tidegate.types import TopicPartition
 
 REMEMBERED_KEYS = 100_000
 JOINED_BYTES = 256 << 20
-"""Rows of staging are folded together up to this size, above it by partition: no column may reach 2 GiB."""
+"""Up to this size rows of staging are folded together, and single records become one batch: no column may
+reach 2 GiB."""
 
 NumberedKeys: TypeAlias = "tuple[pa.Array[Any], pa.Array[Any]]"
 """The distinct keys of a batch, and for each record the index of its key."""
@@ -93,7 +94,10 @@ class Target:
         self._headers: list[Headers] = []
 
     def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers) -> None:
-        """Add a single record. Runs for each, so it does nothing that can wait."""
+        """Add a single record. Runs for each, so it does nothing that can wait. A key must be bytes: a serde
+        that returns anything else fails at its record."""
+        if key is not None and not isinstance(key, bytes):
+            raise TypeError(f"the serde of the key returned a {type(key).__name__}, not bytes")
         self._timestamps.append(timestamp)
         self._keys.append(key)
         self._values.append(value)
@@ -103,11 +107,15 @@ class Target:
         """Put the single records where those of their keys wait."""
         if not self._timestamps:
             return
-        keys = self._keys
-        batch = columns_to_batch(self._timestamps, keys, self._values, self._headers)
-        numbers = [0] if self._together else self._numbers(keys)
-        for partition, part in _divided(batch, numbers):
-            self.waiting[partition].add_batch(part)
+        count, size = len(self._keys), _size(self._keys) + _size(self._values)
+        most = count if size <= JOINED_BYTES else max(1, count * JOINED_BYTES // size)
+        for start in range(0, count, most):
+            part = slice(start, start + most)
+            keys = self._keys[part]
+            batch = columns_to_batch(self._timestamps[part], keys, self._values[part], self._headers[part])
+            numbers = [0] if self._together else self._numbers(keys)
+            for partition, own in _divided(batch, numbers):
+                self.waiting[partition].add_batch(own)
         self._cut_single(0)
 
     def lengths(self) -> list[int]:
@@ -201,6 +209,10 @@ class Target:
         rows = sum(batch.num_rows for batch in batches)
         self.sent[partition.partition] = self.sent.get(partition.partition, 0) + rows
         return packed(partition, batches, self._task, self._limit)
+
+
+def _size(values: Sequence[bytes | None]) -> int:
+    return sum(map(len, filter(None, values)))
 
 
 def _divided(

@@ -70,14 +70,14 @@ class TaskSource:
             times: list[int] = batch.column(1).to_pylist()
             if self._event_time is not None:
                 times = list(map(self._event_time, values, times))
+            if not len(keys) == len(values) == len(times):
+                return None  # the `decode_many` of a user's serde
         except Exception:  # noqa: BLE001 - one by one it meets the record that it belongs to
             return None
         headers: Iterable[Any] = repeat(())
         if batch.column(4).null_count < batch.num_rows:
             headers = [own_headers(raw) for raw in raw_records(partition, batch)]
         offsets: list[int] = batch.column(0).to_pylist()
-        if not len(keys) == len(values) == batch.num_rows:
-            return None  # the `decode_many` of a user's serde
         place = repeat(partition.topic), repeat(partition.partition)
         return list(map(Record, keys, values, times, headers, *place, offsets))
 

@@ -239,6 +239,7 @@ class StreamTask:
             done += taken
             if taken < len(records):
                 merge.put_back(batch.slice(taken))
+            if self._timers.timers:  # the last record that was taken scheduled one
                 done += self.fire(DUE_AT_ONCE)
                 return done + self._run_singly(max(0, limit - done))
         return done
