@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings what the tests need beside .venv: PostgreSQL, Chromium; Maven and Java's compiler, and with them a real Kafka, a
+# Brings what the tests need beside .venv: PostgreSQL, Chromium, curl, openssl; Maven and Java's compiler, and with them a real Kafka, a
 # schema registry, the Java programs that tests compare with, archives of Java classes; and npm packages.
 # Everything is fetched here, and nothing in a test.
 set -euo pipefail
@@ -11,12 +11,15 @@ if ! command -v javac >/dev/null || ! at_least_17 "$(javac_major)"; then missing
 command -v mvn >/dev/null || missing+=(maven)
 command -v postgres >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || missing+=(postgresql)
 command -v chromium >/dev/null || missing+=(chromium)
+for tool in curl openssl; do
+  command -v "$tool" >/dev/null || missing+=("$tool")
+done
 if [ "${#missing[@]}" -gt 0 ] && may_install; then
   install "${missing[@]}"
   missing=()
 fi
 if [ "${#missing[@]}" -gt 0 ]; then
-  echo "The tests on a real Kafka, PostgreSQL and Chromium need more. Do: sudo apt-get install ${missing[*]}" >&2
+  echo "Tests on a real Kafka, PostgreSQL or Chromium, with curl or with TLS need more. Do: sudo apt-get install ${missing[*]}" >&2
   [ -z "${CI:-}" ] || exit 1
 fi
 # Else each process of a run compiles all tests, at the same time. What is wrong with a test, the run reports.

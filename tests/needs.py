@@ -69,7 +69,7 @@ def missing_for(item: pytest.Item) -> str | None:
 
 def missing_for_registry() -> str | None:
     """Why no real schema registry can be started; None if one can be."""
-    return None if java_21() else "needs Java 21 or newer, for Apicurio Registry"
+    return None if java_21() else "needs Java 21 or newer, for Apicurio Registry. Do: set JAVA_HOME to one"
 
 
 def missing_for_postgres() -> str | None:

@@ -22,5 +22,6 @@ from tidegate.log.kafka.bulk import Bulk
 def test_doctor_reports_which_loops_are_used_and_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: Bulk, line: str
 ) -> None:
+    # Each answer needs another installation; that `bulk` gives them is shown in tests/log/test_kafka_bulk.py.
     monkeypatch.setattr("tidegate.log.kafka.bulk.bulk", lambda: found)
     assert KAFKA_CHECKS["records"](load_config(environ={}, folder=tmp_path)) == f"read and written {line}"

@@ -22,7 +22,7 @@ from tidegate.testing import Driver
 def url(tmp_path: Path) -> Iterator[str]:
     """A real server with a certificate that signs itself."""
     if which("openssl") is None:
-        pytest.skip("no openssl to make a certificate with. Do: sudo apt-get install openssl")
+        pytest.skip("needs openssl, to make a certificate. Do: sudo apt-get install openssl")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     named = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]

@@ -85,7 +85,7 @@ def interpreter(version: str) -> str | None:
 def python(request: pytest.FixtureRequest) -> str:
     found = interpreter(request.param)
     if found is None:
-        pytest.skip(f"this machine has no Python {request.param}")
+        pytest.skip(f"needs Python {request.param}, to compare with. Do: pyenv install {request.param}")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, defstruct
+from tests.needs import missing_for_registry
 from tests.serde.avro_types import Everything, Order, Paid, Refused, Tree
 from tests.serde.real_registry import java_21, real_registry
 from tests.serde.registry_server import RegistryServer
@@ -28,9 +29,10 @@ def either(
         with RegistryServer() as server:
             yield server.settings
         return
+    if reason := missing_for_registry():
+        pytest.skip(reason)
     java = java_21()
-    if java is None:
-        pytest.skip("needs Java 21 or newer, for Apicurio Registry")
+    assert java is not None
     with real_registry(java, tmp_path_factory.mktemp("registry")) as settings:
         yield settings
 

@@ -46,7 +46,7 @@ def test_headers_of_tidegate_are_hidden_unless_requested(client: Client, connect
     assert names(internal_headers=True) == [["source"]]
 
 
-@pytest.mark.skipif(CURL is None, reason="needs curl, which is not installed")
+@pytest.mark.skipif(CURL is None, reason="needs curl. Do: sudo apt-get install curl")
 def test_a_model_with_curl(
     config: Config, log: SqliteLog, connection: Connection, client: Client, tmp_path: Path
 ) -> None:

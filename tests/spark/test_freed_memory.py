@@ -73,7 +73,7 @@ def test_arrow_uses_freed_memory_again() -> None:
         )
         allocator, faults = ran.stdout.split()
         if allocator != "mimalloc":
-            pytest.skip(f"Arrow uses {allocator} here")
+            pytest.skip(f"only mimalloc has this setting; Arrow uses {allocator} here")
         return int(faults)
 
     without = {name: value for name, value in os.environ.items() if name != KEEPS_ARROW_MEMORY}
