@@ -33,11 +33,11 @@ def read_topic(
         orders = tidegate.read_topic(spark, ORDERS)
         totals = tidegate.read_topic(spark, TOTALS, rows=True)
 
-    Each time Spark plans a query, it reads what is committed then: two actions on one frame may see different
-    ends; `frame.cache()` keeps one. With `streaming` the frame starts at the first record of the log and
-    continues with each committed one, exactly once per checkpoint. The timestamp is the event time, as
-    everywhere. A deleted row of a table has a null value; with `rows` (batch only) the frame is the current
-    table, one row per key, without deleted ones.
+    The frame holds what is committed at its first action. Later actions, and frames and views made of it, see
+    the same; call this again for what came since. With `streaming` the frame starts at the first record of
+    the log and continues with each committed one, exactly once per checkpoint. The timestamp is the event
+    time, as everywhere. A deleted row of a table has a null value; with `rows` (batch only) the frame is the
+    current table, one row per key, without deleted ones.
 
     Headers are the record's own, and `tidegate.error.*` of a dead letter; those that tidegate adds for itself
     are included with `internal_headers`.
@@ -78,9 +78,9 @@ def read_store(
 
     A window store also has `window_start`, a session store `session_start` and `session_end`; windows that
     are past their retention may still be included. With `streaming` the frame holds the changes, a null value
-    for each deleted row. The changelog holds what is committed, so the frame is at most one commit interval
-    old. Types come from the app's manifest, without its code: see `tidegate.spark.store_source` for what is
-    JSON or binary then.
+    for each deleted row. The changelog holds what is committed, so at its first action the frame is at most
+    one commit interval old; later actions see the same rows. Types come from the app's manifest, without its
+    code: see `tidegate.spark.store_source` for what is JSON or binary then.
     """
     check_session(spark)
     location = resolved_location(log, config)
