@@ -364,18 +364,6 @@ def run_app(url: str) -> None:
         driver.run()
 
 
-def test_a_frame_keeps_what_was_committed_at_its_first_action(spark: SparkSession, url: str) -> None:
-    with connect(url) as log:
-        log.send(TOTALS, "a", Totals(1, 1))
-        frames = [read_topic(spark, TOTALS, rows=rows, log=url) for rows in (False, True)]
-        log.send(TOTALS, "b", Totals(2, 2))
-        assert [frame.count() for frame in frames] == [2, 2]
-        log.send(TOTALS, "c", Totals(3, 3))
-        assert [frame.count() for frame in frames] == [2, 2]
-        assert [frame.select("key").distinct().count() for frame in frames] == [2, 2]
-        assert [read_topic(spark, TOTALS, rows=rows, log=url).count() for rows in (False, True)] == [3, 3]
-
-
 def test_a_store_joins_a_parquet_file(spark: SparkSession, url: str, tmp_path: Path) -> None:
     run_app(url)
     people = spark.createDataFrame([("ada", "north"), ("bob", "south")], "name string, region string")
