@@ -322,6 +322,15 @@ HIDDEN: dict[str, tuple[str | dict[str, str], str | tuple[str, str], str]] = {
         ("pkg/sub.py", "N = 1"),
         "N = 2",
     ),
+    "a submodule that is not imported any more": (
+        {
+            "main.py": "import pkg.sub\n\ndef root(x):\n    return pkg.sub.h(x)\n",
+            "pkg/__init__.py": "",
+            "pkg/sub.py": "def h(x):\n    return x\n",
+        },
+        ("main.py", "import pkg.sub"),
+        "import pkg",
+    ),
     "the context of decimal in a variable of a function": (
         "import decimal\n\ndef setup():\n    c = decimal.getcontext()\n    c.prec = 5\n\nsetup()\n\ndef root(x):\n    return decimal.Decimal(1) / x\n",
         "prec = 5",
@@ -356,13 +365,5 @@ HIDDEN: dict[str, tuple[str | dict[str, str], str | tuple[str, str], str]] = {
         "import codecs\n\ndef search(n):\n    if n == 'adv':\n        return codecs.CodecInfo(lambda s, e='': (b'1', 1), None, name='adv')\n\ncodecs.register(search)\n\ndef root(x):\n    return 'a'.encode('adv')\n",
         "b'1'",
         "b'2'",
-    ),
-    "an import that a function executes too late": (
-        {
-            "main.py": "def root(x):\n    from late import part\n    return part(1)\n",
-            "late.py": "import functools\n\npart = functools.partial(max, 3)\n",
-        },
-        ("late.py", "import functools\n\npart = functools.partial(max, 3)\n"),
-        "part = functools.partial(max, 3)\nimport functools\n",
     ),
 }

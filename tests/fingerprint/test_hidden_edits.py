@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.fingerprint.hidden_edits import HIDDEN
+from tests.fingerprint.hidden_edits_of_late_imports import LATE
 from tests.fingerprint.observe import Observed, Request
 
 Observe = Callable[[Path, dict[str, str]], Observed]
@@ -33,9 +34,12 @@ def observe() -> Iterator[Observe]:
         requests.close()
 
 
-@pytest.mark.parametrize("edit", HIDDEN)
+EDITS = HIDDEN | LATE
+
+
+@pytest.mark.parametrize("edit", EDITS)
 def test_a_hidden_edit_is_a_change(tmp_path: Path, observe: Observe, edit: str) -> None:
-    main, old, new = HIDDEN[edit]
+    main, old, new = EDITS[edit]
     files = {"main.py": main} if isinstance(main, str) else main
     file, part = ("main.py", old) if isinstance(old, str) else old
     assert part in files[file]

@@ -84,17 +84,16 @@ class Explorer:
 
     def executed(self, module: Module) -> Piece:
         """A module that a function imports: its statements in their order, and modules that it imports. An
-        import that comes too late makes the module fail."""
+        import that comes too late makes the module fail, and so does one that finds nothing."""
         known = self._executed.get(id(module))
         if known is None:
             known = self._executed[id(module)] = Piece()
-            known.text = (
-                f"executed module {module.late_imports}" if module.late_imports else "executed module"
-            )
+            outside = {self.names.outside(module, one) for one in module.executed_imports} - {""}
+            known.text = f"executed module {module.late_imports} {sorted(outside)}"
             known.ordered = [self.statement(one) for one in module.statements]
             if not module.is_readable:
                 known.extra.append(self.module(module))
-            for imported in module.executed_imports():
+            for imported in (*module.packages(), *module.executed_imports):
                 home = self.names.home(module, imported)
                 if home is not None and home.namespace is None:
                     known.extra.append(self.executed(home))
@@ -207,7 +206,14 @@ class Explorer:
             return self._show_late_import(module, mention.imported)
         meaning = self.names.meaning(module, mention)
         if meaning.is_known:
-            return self._show_meaning(mention, meaning)
+            shown = self._show_meaning(mention, meaning)
+            if (
+                mention.imported is None
+                and _is_unloaded(meaning)
+                and module.live(mention.name) is not MISSING
+            ):
+                shown.token += " of a module that nothing imports"
+            return shown
         if module.live(mention.name) is not MISSING and mention.imported is None:
             if mention.name in _MODULE_ATTRIBUTES:
                 return _Shown(f"module {module.name}")
@@ -333,6 +339,12 @@ class Explorer:
                     return True
                 waiting += one.ordered
         return False
+
+
+def _is_unloaded(meaning: Meaning) -> bool:
+    """Whether it leads to a module that is not loaded: `import package`, then `package.module.function`."""
+    modules = [*meaning.modules, *(one for one, _ in meaning.holders)]
+    return any(one.namespace is None for one in modules)
 
 
 def _any_volatile(found: list[tuple[str, str]]) -> bool:

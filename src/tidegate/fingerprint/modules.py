@@ -63,6 +63,8 @@ class Module:
         self.binders: dict[str, list[Statement]] = {}
         self.imports: dict[str, list[Imported]] = {}
         self.stars: list[Imported] = []
+        self.executed_imports: list[Imported] = []
+        """Those of all import statements, as they are written."""
         self.late_imports: list[tuple[int, str]] = []
         """Imports after the first statement: how many statements precede each, and the name that it binds."""
         self._labels: dict[str, int] = {}
@@ -85,13 +87,10 @@ class Module:
         found = self.statements[number]
         return found if line <= (found.node.end_lineno or line) else None
 
-    def executed_imports(self) -> Iterator[Imported]:
-        """Yield what is imported before and while the module is executed: first the packages around it."""
+    def packages(self) -> Iterator[Imported]:
+        """Yield the packages around it, which are imported before it."""
         parts = self.name.split(".")
         yield from (Imported(".".join(parts[:count])) for count in range(1, len(parts)))
-        for targets in self.imports.values():
-            yield from targets
-        yield from self.stars
 
     def live(self, name: str) -> Any:
         """Return what a name is bound to now; `MISSING` if nothing or if the module is not loaded."""
@@ -126,14 +125,16 @@ class Module:
             if self.statements:
                 self.late_imports.append((len(self.statements), alias.asname or alias.name))
             if isinstance(node, ast.Import):
+                self.executed_imports.append(Imported(alias.name))
                 bound = alias.asname or alias.name.partition(".")[0]
                 target = Imported(alias.name if alias.asname else bound)
-            elif alias.name == "*":
-                self.stars.append(Imported(node.module or "", node.level))
-                continue
             else:
                 bound = alias.asname or alias.name
                 target = Imported(node.module or "", node.level, alias.name)
+                self.executed_imports.append(target)
+            if alias.name == "*":
+                self.stars.append(target._replace(attribute=None))
+                continue
             known = self.imports.setdefault(bound, [])
             if target not in known:
                 known.append(target)

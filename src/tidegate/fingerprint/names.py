@@ -131,6 +131,18 @@ class Names:
         inner = self.module(f"{absolute}.{imported.attribute}") if imported.attribute else None
         return inner or self.module(absolute)
 
+    def outside(self, module: Module, imported: Imported) -> str:
+        """Return the dotted name of what an import statement looks for outside of the project; empty if the
+        project has it. A name that no module of the project binds is outside as well: the import fails."""
+        absolute, attribute = _absolute(module, imported), imported.attribute
+        home = self.home(module, imported)
+        if home is not None:
+            if attribute is None or attribute == "*" or home.name != absolute:
+                return ""
+            if "__getattr__" in home.binders or self.resolve(home, attribute).is_known:
+                return ""
+        return f"{absolute}.{attribute}" if attribute else absolute
+
     def _module(self, name: str, chain: tuple[str, ...], depth: int) -> Meaning:
         used = 0
         while (found := self.module(name)) is None:
