@@ -66,6 +66,8 @@ class SimSlot:
         self.place = place
         self.tag = tag
         self.zombie = False
+        self.restores_too_late = False
+        """It became a zombie before its restore had ended."""
         self.dead = False
         self.states: list[WatchedState] = []
         self._world = world

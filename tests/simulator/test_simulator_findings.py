@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from tests.simulator.faults import Faults
@@ -12,6 +13,7 @@ from tests.simulator.run import fast_folder
 from tests.simulator.sim_slot import EAGER, SimSlot
 from tests.simulator.world import World
 
+from tidegate.errors import StateError
 from tidegate.log import names
 
 CHANGELOG = names.changelog(APP, "plain")
@@ -71,3 +73,26 @@ def test_an_lru_store_forgets_the_recency_of_a_record_that_failed(world: World) 
     """What a record did that failed never was: the key stands where it stood."""
     slot = world.slots[0]
     run(world, slot, put("k1", "few"), put("k2", "few"), Op("few", "k1", "fail"), put("k0", "few"))
+
+
+def test_a_slot_that_was_superseded_before_its_restore_may_miss_held_events_and_commits_nothing() -> None:
+    """Its successor lets the events go, and the log is compacted: the index below the target of the older one
+    counts events that are no longer there. This is no damage: nobody else restores up to such a target."""
+    with fast_folder() as root, closing(World(Options(1, ("plain",), gate=True), root, Faults())) as world:
+        world.plan([([0, 1], 0)])
+        first = world.slots[0]
+        world.finish(first)
+        world.ask(0, "k0", "PAUSED")
+        first.work_off()
+        run(world, first, put("k0"), put("k0"), put("k0"))
+        first.die()
+        sleeper = world.restart(0, host=1)
+        world.ask(0, "k0", "ACTIVE")
+        successor = world.restart(0, host=2)
+        world.finish(successor)
+        successor.work_off()
+        world.commit(successor, EAGER)
+        world.compact(names.changelog(APP, "door-held"))
+        with pytest.raises(StateError, match="lacks event"):
+            world.finish(sleeper)
+        world.truth.sync()
