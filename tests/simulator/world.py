@@ -40,6 +40,8 @@ from tidegate.state.protocol import QuietListener
 from tidegate.types import TopicPartition
 
 PATIENCE = 3
+REFUSED = {"stale-token"}
+REFUSED_IN_A_RESTORE = {"corrupt-state", "restore-too-slow"}
 
 
 class World:
@@ -208,16 +210,12 @@ class World:
     def _expect(self, slot: SimSlot, error: Exception, fault: Fault | None) -> None:
         """A live slot fails only by a fault; a zombie is fenced, or refused by a store that guards itself.
 
-        One that restores too late may miss events: others have committed, and what its target includes is
-        compacted."""
+        One that became a zombie during its restore may also take too long for it, or miss events: others have
+        committed, and what its target includes is compacted."""
         if slot.zombie:
-            code = getattr(error, "code", "")
-            refused = isinstance(error, FencedError) or code == "stale-token"
-            demand(
-                refused or (code == "corrupt-state" and slot.restores_too_late),
-                "I8",
-                f"{slot} was not fenced, but failed: {error!r}",
-            )
+            allowed = REFUSED | REFUSED_IN_A_RESTORE if slot.restores_too_late else REFUSED
+            refused = isinstance(error, FencedError) or getattr(error, "code", "") in allowed
+            demand(refused, "I8", f"{slot} was not fenced, but failed: {error!r}")
         elif fault is None or str(fault) not in str(error):
             raise Violation("I12", f"{slot} failed by itself: {error!r}") from error
 
