@@ -1,4 +1,4 @@
-"""More of `hidden_edits`: edits of a module that is imported only inside of a function, or of what it imports."""
+"""Like `hidden_edits`, of a module that is imported only inside of a function, or of what it imports."""
 
 # ruff: noqa: E501 - one edit per line
 

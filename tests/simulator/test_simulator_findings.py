@@ -77,7 +77,7 @@ def test_an_lru_store_forgets_the_recency_of_a_record_that_failed(world: World) 
 
 def test_a_slot_that_was_superseded_before_its_restore_may_miss_held_events_and_commits_nothing() -> None:
     """Its successor lets the events go, and the log is compacted: the index below the target of the older one
-    counts events that are no longer there. This is no damage: nobody else restores up to such a target."""
+    counts events that are gone. It left no damage: the next slot on its host has the right rows."""
     with fast_folder() as root, closing(World(Options(1, ("plain",), gate=True), root, Faults())) as world:
         world.plan([([0, 1], 0)])
         first = world.slots[0]
@@ -95,4 +95,6 @@ def test_a_slot_that_was_superseded_before_its_restore_may_miss_held_events_and_
         world.compact(names.changelog(APP, "door-held"))
         with pytest.raises(StateError, match="lacks event"):
             world.finish(sleeper)
+        sleeper.fail()
         world.truth.sync()
+        world.finish(world.restart(0, host=1))

@@ -18,7 +18,7 @@ TIDEGATE = (sys.executable, "-m", "tidegate")
 
 
 class Command:
-    """`tidegate run`, or another program; its words on stderr are kept."""
+    """`tidegate run`, or another program; its words on stderr are kept, and shown if the test fails."""
 
     def __init__(self, config: Config, *arguments: str, program: Sequence[str] = (*TIDEGATE, "run")) -> None:
         self.process = subprocess.Popen(
@@ -54,3 +54,4 @@ class Command:
         with stream:
             for line in stream:
                 self.lines.append(line.decode(errors="replace"))
+                sys.stderr.write(self.lines[-1])

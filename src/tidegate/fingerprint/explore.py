@@ -83,8 +83,9 @@ class Explorer:
         return known
 
     def executed(self, module: Module) -> Piece:
-        """A module that a function imports: its statements in their order, and modules that it imports. An
-        import that comes too late makes the module fail, and so does one that finds nothing."""
+        """A module that a function imports: its statements in their order, and modules that it imports; those
+        outside of the project by name, since an import that finds nothing makes the module fail. So does one
+        that comes too late."""
         known = self._executed.get(id(module))
         if known is None:
             known = self._executed[id(module)] = Piece()
