@@ -92,9 +92,9 @@ def _arm(item: Any) -> None:
         _kill_processes()
         raise TimeLimitReached(reported)
 
+    _await_c_code(item, item.limit_seconds)
     signal.signal(signal.SIGALRM, strike)
     signal.setitimer(signal.ITIMER_REAL, item.limit_seconds, AGAIN_SECONDS)
-    _await_c_code(item, item.limit_seconds)
 
 
 def _disarm() -> None:

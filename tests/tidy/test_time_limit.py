@@ -12,6 +12,9 @@ import pytest
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
+LIMIT_SECONDS = 3
+"""Longer than a process waits for a core on a busy machine: a limit that strikes before the test or its
+teardown has begun ends the fixtures instead, or leaves out the teardown."""
 
 HOOKS = """
 from tests.time_limit import pytest_collection_modifyitems, pytest_runtest_teardown, pytest_timeout_set_timer
@@ -49,7 +52,7 @@ def test_hangs_in_spite_of_its_own_handler():
     except Exception:
         for_ever()
 
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(6)
 def test_hangs_with_processes():
     with Path("pids").open("w") as pids:
         for end in ("leave", "stay"):
@@ -89,7 +92,7 @@ def test_comes_after():
 """
 
 
-def run_story(folder: Path, story: str, *options: str, hang: float = 60) -> subprocess.CompletedProcess[str]:
+def run_story(folder: Path, story: str, *options: str, hang: float = 120) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text(HOOKS)
     (folder / "test_story.py").write_text(story)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
@@ -114,14 +117,14 @@ def is_alive(process: int) -> bool:
 
 @pytest.mark.slow
 def test_a_test_that_hangs_fails_with_all_stacks_and_the_suite_goes_on(tmp_path: Path) -> None:
-    done = run_story(tmp_path, STORY, "--timeout=0.5", "-q", "-rA")
+    done = run_story(tmp_path, STORY, f"--timeout={LIMIT_SECONDS}", "-q", "-rA")
     assert re.search(r"6 failed, 1 passed, 2 errors|7 failed, 1 passed, 1 error", done.stdout), done.stdout
     assert "PASSED test_story.py::test_comes_after" in done.stdout
     assert "ERROR test_story.py::test_of_a_teardown_that_hangs" in done.stdout
     first = done.stdout.partition("test_hangs_beside_a_thread")[2].partition("test_hangs_in_hypothesis")[0]
     assert re.search(r"stack of MainThread .*in for_ever", first, re.DOTALL)
     assert re.search(r"stack of the-other-one .*in for_ever", first, re.DOTALL)
-    assert "took longer than 0.5 s" in done.stdout
+    assert f"took longer than {LIMIT_SECONDS} s" in done.stdout
     assert (tmp_path / "kept").read_text() == "None", "what a fixture started is left to it"
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 4
@@ -141,9 +144,9 @@ def test_comes_after():
 
 @pytest.mark.slow
 def test_in_a_process_of_a_shared_run_it_is_the_same(tmp_path: Path) -> None:
-    done = run_story(tmp_path, IN_A_WORKER, "--timeout=0.5", "-q", "-n", "1")
+    done = run_story(tmp_path, IN_A_WORKER, f"--timeout={LIMIT_SECONDS}", "-q", "-n", "1")
     assert "1 failed, 1 passed" in done.stdout, done.stdout
-    assert "took longer than 0.5 s" in done.stdout
+    assert f"took longer than {LIMIT_SECONDS} s" in done.stdout
     assert re.search(r"stack of MainThread .*in test_hangs", done.stderr, re.DOTALL), done.stderr
 
 
