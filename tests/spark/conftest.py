@@ -27,7 +27,7 @@ PATIENT = Patience(failures=100, back_off_seconds=0.05, longest_back_off_seconds
 """For slots that are killed again and again."""
 
 
-WITHOUT_JVM = {"test_ship.py", "test_worker.py"}
+WITHOUT_JVM = {"test_python_workers.py", "test_ship.py", "test_worker.py"}
 """Files of tests that need neither a session nor a cluster: `make check` runs them too."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.spark.warm_daemon import CONF
 
-DAEMONS = (b"pyspark.daemon", CONF["spark.python.daemon.module"].encode())
+DAEMONS = (b"pyspark.daemon", b"tidegate_daemon", CONF["spark.python.daemon.module"].encode())
 
 
 _known: dict[int, str] = {}

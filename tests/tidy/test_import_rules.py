@@ -303,9 +303,10 @@ def test_import_tidegate_loads_none_of_the_extras() -> None:
 
 
 @pytest.mark.slow
-def test_a_command_starts_without_pandas() -> None:
+@pytest.mark.parametrize("modules", ["tidegate.cli.main, tidegate.log.kafka.log", "tidegate.spark.running"])
+def test_a_command_starts_without_pandas(modules: str) -> None:
     """pyarrow imports it for the first array that is made of a list; that takes a third of a second."""
-    probe = "import sys, tidegate.cli.main, tidegate.log.kafka.log; print('pandas' in sys.modules)"
+    probe = f"import sys, {modules}; print('pandas' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 from tidegate.config.spark import spark_settings
 from tidegate.errors import ConfigError, first_line
 from tidegate.spark.class_archive import ClassArchive
+from tidegate.spark.late_session import LateSession
+from tidegate.spark.python_workers import daemon_conf
 
 OLDEST_JAVA = 17
 SPARE_CORES = 2
@@ -55,7 +57,8 @@ def start_session(
     stages: bool = True,
     archive: bool = False,
 ) -> tuple[SparkSession, int | None]:
-    """Start a session by `[spark]`. Returns it with the number of slots: None on a cluster, which may grow.
+    """Start Spark by `[spark]`. Returns a session that loads its SQL engine when it is first used, with the
+    number of slots: None on a cluster, which may grow.
 
     On a local master slots = real cores, and the master gets two more for stages and queries. Without
     `stages` (Spark code of the user) the JVM has little to do and starts in about half the time. With
@@ -75,13 +78,11 @@ def start_session(
         quick = "" if stages else _QUICK_JAVA
         own = f"{conf.get(_JAVA_OPTIONS, '')} {conf.get(_MORE_JAVA_OPTIONS, '')}"
         classes = ClassArchive(java, own).options(write=archive)
-        conf = {_JAVA_OPTIONS: f"{quick} {classes}".strip(), **conf}
+        conf = {_JAVA_OPTIONS: f"{quick} {classes}".strip(), **conf, **daemon_conf(conf)}
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName(f"tidegate {app}").master(master)
-    for name, value in conf.items():
-        builder = builder.config(name, value)
+    conf = {"spark.app.name": f"tidegate {app}", "spark.master": master, **conf}
     try:
-        session = builder.getOrCreate()
+        session = cast("SparkSession", LateSession(conf))
     except Exception as error:
         raise ConfigError(
             "no-spark",
@@ -107,6 +108,7 @@ def end_session(session: SparkSession, notify: Callable[[str], None] = lambda _:
     gateway = session.sparkContext._gateway
     with suppress(Exception):
         if "ArchiveClassesAtExit" in (session.sparkContext.getConf().get(_JAVA_OPTIONS) or ""):
+            session.version  # noqa: B018 - loads the classes of SQL, which others will need
             notify("writing an archive of Spark's classes, once: the next start is faster")
     with suppress(Exception):
         session.stop()
@@ -141,7 +143,7 @@ def _await_executors(session: SparkSession) -> None:
 
 def check_session(session: Any) -> None:
     """Raise if slots cannot run on this session."""
-    if not hasattr(session, "_jsparkSession"):
+    if not isinstance(session, LateSession) and not hasattr(session, "_jsparkSession"):
         raise ConfigError(
             "spark-connect",
             "this is a Spark Connect session, which cannot run slots",

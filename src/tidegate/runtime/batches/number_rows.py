@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.runtime.operators.kept_rows import NO_TIME
+from tidegate.serde.columns import SIGN_BIT
 
 ROW_BYTES = 16
-_SIGN = pa.scalar(-(1 << 63), pa.int64())
 _ABSENT = NO_TIME.to_bytes(8, "big", signed=True) + bytes(8)
 
 
@@ -31,7 +31,7 @@ def read_numbers(rows: Sequence[bytes | None]) -> tuple[pa.Array[Any], pa.Array[
     both.byteswap()
     column: Any = pa.Array.from_buffers(pa.int64(), 2 * count, [None, pa.py_buffer(both)])
     times, numbers = (column.take(pa.arange(side, 2 * count, 2)) for side in (0, 1))
-    found: Any = pc.bit_wise_xor(numbers, _SIGN)
+    found: Any = pc.bit_wise_xor(numbers, SIGN_BIT)
     if present is not rows:
         found = pc.if_else(pc.equal(times, NO_TIME), pa.scalar(None, pa.int64()), found)
     return times, found
@@ -42,7 +42,7 @@ def written_numbers(times: pa.Array[Any], numbers: pa.Array[Any]) -> list[bytes]
     count = len(numbers)
     indices = pa.arange(0, 2 * count)
     side = pc.multiply(pc.bit_wise_and(indices, 1), count)
-    sides = pa.concat_arrays([times, pc.bit_wise_xor(numbers, _SIGN)])
+    sides = pa.concat_arrays([times, pc.bit_wise_xor(numbers, SIGN_BIT)])
     joined: Any = sides.take(pc.add(pc.shift_right(indices, 1), side))
     both = array("q")
     both.frombytes(memoryview(joined.buffers()[1])[: ROW_BYTES * count])
