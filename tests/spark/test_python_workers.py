@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from tidegate.errors import ConfigError
 from tidegate.spark.python.tidegate_daemon import prefer_installed
 from tidegate.spark.python_workers import FOLDER, daemon_conf
+from tidegate.spark.session import start_session
 
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from tidegate.config.config import load_config
 from tidegate.spark.running import Running
@@ -43,6 +46,14 @@ found["session after a run"] = SparkSession._instantiatedSession is not None
 found["rows"] = session.range(3).count()
 found["session after a query"] = SparkSession._instantiatedSession is not None
 end_session(session)
+
+late, _ = start_session("shop", {"master": "local[1]"}, stages=False)
+late.stop()
+try:
+    late.range(1)
+except Exception:
+    found["stays stopped"] = SparkContext._active_spark_context is None
+end_session(late)
 print(json.dumps(found))
 """
 SHOP = """
@@ -83,7 +94,14 @@ def test_workers_import_the_installed_pyspark_and_slots_need_no_session(tmp_path
         "session after a run": False,
         "rows": 3,
         "session after a query": True,
+        "stays stopped": True,
     }
+
+
+def test_a_process_that_uses_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    with pytest.raises(ConfigError, match="spark-connect"):
+        start_session("shop", {})
 
 
 def test_zip_files_go_behind_the_installation_that_they_belong_to(tmp_path: Path) -> None:

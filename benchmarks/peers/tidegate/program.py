@@ -97,7 +97,8 @@ def _on_spark(name: str, config: Config, slots: int) -> tuple[AtWork, Callable[[
     from tidegate.spark.session import end_session, start_session
 
     app = load_app(name, config.settings)
-    session, _ = start_session(app.id, {"master": f"local[{slots}]"}, slots, archive=True)
+    master, stages = {"master": f"local[{slots}]"}, bool(app.build().stages())
+    session, _ = start_session(app.id, master, slots, stages=stages, archive=True)
     return Running(app, name, session, config, slots=slots), lambda: end_session(session, lambda _: None)
 
 

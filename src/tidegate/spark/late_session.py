@@ -23,9 +23,12 @@ class LateSession:
         self.sparkContext = SparkContext.getOrCreate(SparkConf().setAll(list(self._conf.items())))
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         with self._lock:
             if self._session is None:
-                self._session = SparkSession.builder.config(map=self._conf).getOrCreate()
+                # Not `builder`: after `stop` it would start Spark again, and it may be set to Spark Connect.
+                self._session = SparkSession(self.sparkContext, options=self._conf)
         return getattr(self._session, name)
 
     def stop(self) -> None:

@@ -65,6 +65,8 @@ def start_session(
     `archive` the first JVM writes an archive of its classes when `end_session` ends it; all read one that is
     there.
     """
+    if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # PySpark sets it with the first session of this kind
+        raise _connect_session()
     java = _checked_java()
     spark_config = spark_settings(settings)
     _check_conf(spark_config.conf)
@@ -108,8 +110,8 @@ def end_session(session: SparkSession, notify: Callable[[str], None] = lambda _:
     gateway = session.sparkContext._gateway
     with suppress(Exception):
         if "ArchiveClassesAtExit" in (session.sparkContext.getConf().get(_JAVA_OPTIONS) or ""):
-            session.version  # noqa: B018 - loads the classes of SQL, which others will need
             notify("writing an archive of Spark's classes, once: the next start is faster")
+            session.version  # noqa: B018 - loads the classes of SQL, which other starts will need
     with suppress(Exception):
         session.stop()
     process = getattr(gateway, "proc", None)
@@ -144,12 +146,16 @@ def _await_executors(session: SparkSession) -> None:
 def check_session(session: Any) -> None:
     """Raise if slots cannot run on this session."""
     if not isinstance(session, LateSession) and not hasattr(session, "_jsparkSession"):
-        raise ConfigError(
-            "spark-connect",
-            "this is a Spark Connect session, which cannot run slots",
-            "start tidegate where a classic session runs, such as spark-submit",
-        )
+        raise _connect_session()
     _check_conf({"spark.speculation": session.sparkContext.getConf().get("spark.speculation", "false")})
+
+
+def _connect_session() -> ConfigError:
+    return ConfigError(
+        "spark-connect",
+        "this is a Spark Connect session, which cannot run slots",
+        "start tidegate where a classic session runs, such as spark-submit",
+    )
 
 
 def _check_conf(conf: Mapping[str, Any]) -> None:
