@@ -71,8 +71,12 @@ def kill_at(config: Config, points: list[Point], *words: str, program: str = COM
     once it is dead."""
     arguments = (sys.executable, "-c", KILLED + program, json.dumps(points))
     found = Command(config, *words, program=arguments)
-    code = found.process.wait(HANG_SECONDS)
-    assert code == -signal.SIGKILL, (code, found.lines)
+    try:
+        code = found.process.wait(HANG_SECONDS)
+        assert code == -signal.SIGKILL, code
+    except BaseException:  # else its Spark would go on beside the tests that follow
+        end(found)
+        raise
     return found
 
 

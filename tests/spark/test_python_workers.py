@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +18,13 @@ from tidegate.spark.python_workers import FOLDER, daemon_conf
 from tidegate.spark.session import start_session
 
 PROGRAM = """
-import json, os, sys
+import json, os, signal, sys
 from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from tidegate.config.config import load_config
 from tidegate.spark.running import Running
+from tidegate.spark import session as module
 from tidegate.spark.session import end_session, start_session
 import shop
 
@@ -53,7 +55,11 @@ try:
     late.range(1)
 except Exception:
     found["stays stopped"] = SparkContext._active_spark_context is None
+gateway, module.JVM_SECONDS = late.sparkContext._gateway, 1
+java = gateway.proc
+gateway.shutdown = lambda: os.kill(java.pid, signal.SIGSTOP)
 end_session(late)
+found["end of a JVM that hangs"] = java.returncode
 print(json.dumps(found))
 """
 SHOP = """
@@ -95,6 +101,7 @@ def test_workers_import_the_installed_pyspark_and_slots_need_no_session(tmp_path
         "rows": 3,
         "session after a query": True,
         "stays stopped": True,
+        "end of a JVM that hangs": -signal.SIGKILL,
     }
 
 

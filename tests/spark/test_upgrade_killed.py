@@ -127,6 +127,7 @@ def stop(run: Command, log: Connection, *topics: str, in_transaction: bool) -> N
     at = [one for topic in topics for one in partitions_of(log.log.describe(topic))]
 
     def stopped() -> bool:
+        assert run.process.poll() is None, "the run has ended by itself"
         send_to_session(run.process.pid, signal.SIGSTOP)
         if (log.log.ends(at, committed=False) != log.log.ends(at)) == in_transaction:
             return True

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 from pyspark.sql import SparkSession
@@ -78,13 +79,13 @@ class Story:
                 while not ended.wait(0.05):
                     self.send(1, log)
 
-        sender = threading.Thread(target=go_on)
-        sender.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            sender.join()
+        with ThreadPoolExecutor(1) as executor:
+            sender = executor.submit(go_on)
+            try:
+                yield
+            finally:
+                ended.set()
+                sender.result()
 
     def rows(self) -> Rows:
         return self._log.rows(TableTopic(self.out, int))

@@ -28,7 +28,8 @@ MASTER_SECONDS = 5.0
 EXECUTORS_SECONDS = 20.0
 STABLE_SECONDS = 2.0
 JVM_SECONDS = 30.0
-"""How long a JVM may take to end; writing the archive of its classes takes a few of them."""
+"""How long a JVM may take to end before it is killed; writing the archive of its classes takes a few of
+them."""
 KEEPS_ARROW_MEMORY, ARROW_MEMORY_MS = "MIMALLOC_PURGE_DELAY", "10000"
 """How long Arrow's allocator keeps freed memory before it returns it to the system. It reads the environment
 when it is loaded. By default it is so short that the buffers of each batch are new pages, which the system
@@ -125,6 +126,8 @@ def end_session(session: SparkSession, notify: Callable[[str], None] = lambda _:
     try:
         ended = process.wait(JVM_SECONDS) == 0
     except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
         ended = False
     if ended:
         archive.keep()
