@@ -28,7 +28,8 @@ PATIENT = Patience(failures=100, back_off_seconds=0.05, longest_back_off_seconds
 
 
 WITHOUT_JVM = {"test_python_workers.py", "test_ship.py", "test_worker.py"}
-"""Files of tests that need neither a session nor a cluster: `make check` runs them too."""
+"""Files of tests that need neither a session nor a cluster: `make check` runs those of them that are
+not marked slow."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

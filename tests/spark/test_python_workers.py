@@ -18,13 +18,11 @@ from tidegate.spark.python_workers import FOLDER, daemon_conf
 from tidegate.spark.session import start_session
 
 PROGRAM = """
-import json, os, signal, sys
+import json, os, sys
 from pathlib import Path
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from tidegate.config.config import load_config
 from tidegate.spark.running import Running
-from tidegate.spark import session as module
 from tidegate.spark.session import end_session, start_session
 import shop
 
@@ -48,19 +46,25 @@ found["session after a run"] = SparkSession._instantiatedSession is not None
 found["rows"] = session.range(3).count()
 found["session after a query"] = SparkSession._instantiatedSession is not None
 end_session(session)
+print(json.dumps(found))
+"""
+STOPPED = """
+import json, os, signal
+from pyspark import SparkContext
+from tidegate.spark import session as module
 
-late, _ = start_session("shop", {"master": "local[1]"}, stages=False)
-late.stop()
+session, _ = module.start_session("shop", {"master": "local[1]"}, stages=False)
+session.stop()
 try:
-    late.range(1)
+    session.range(1)
 except Exception:
-    found["stays stopped"] = SparkContext._active_spark_context is None
-gateway, module.JVM_SECONDS = late.sparkContext._gateway, 1
+    found = {"stays stopped": SparkContext._active_spark_context is None}
+
+gateway, module.JVM_SECONDS = session.sparkContext._gateway, 1
 java = gateway.proc
 gateway.shutdown = lambda: os.kill(java.pid, signal.SIGSTOP)
-end_session(late)
-found["end of a JVM that hangs"] = java.returncode
-print(json.dumps(found))
+module.end_session(session)
+print(json.dumps({**found, "code of the JVM": java.returncode}))
 """
 SHOP = """
 from tidegate import App, TableTopic, Topic
@@ -68,6 +72,16 @@ from tidegate import App, TableTopic, Topic
 app = App("shop")
 app.stream(Topic("lines", str, partitions=1)).count("counted").to(TableTopic("counts", int))
 """
+
+
+def facts_of(program: str, folder: Path, **environment: str) -> dict[str, Any]:
+    """Run a program in a process of its own. Returns what its last line holds."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("TIDEGATE_")}
+    command, env = [sys.executable, "-c", program], {**clean, **environment}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 @pytest.mark.slow
@@ -80,17 +94,7 @@ def test_workers_import_the_installed_pyspark_and_slots_need_no_session(tmp_path
     (tmp_path / "user").mkdir()
     with connect("sqlite:///.tidegate/log.db", folder=tmp_path) as log:
         log.send(Topic("lines", str, partitions=1), "ada", "a")
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("TIDEGATE_")}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=tmp_path,
-        env={**clean, "SHOP": str(tmp_path / "user")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found = facts_of(PROGRAM, tmp_path, SHOP=str(tmp_path / "user"))
     assert found == {
         "pyspark": pyspark.__file__,
         "ends with zip files": True,
@@ -100,9 +104,12 @@ def test_workers_import_the_installed_pyspark_and_slots_need_no_session(tmp_path
         "session after a run": False,
         "rows": 3,
         "session after a query": True,
-        "stays stopped": True,
-        "end of a JVM that hangs": -signal.SIGKILL,
     }
+
+
+@pytest.mark.slow
+def test_a_stopped_session_stays_stopped_and_a_jvm_that_hangs_is_killed(tmp_path: Path) -> None:
+    assert facts_of(STOPPED, tmp_path) == {"stays stopped": True, "code of the JVM": -signal.SIGKILL}
 
 
 def test_a_process_that_uses_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

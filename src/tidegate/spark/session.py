@@ -67,7 +67,7 @@ def start_session(
     there.
     """
     if "SPARK_CONNECT_MODE_ENABLED" in os.environ:  # PySpark sets it with the first session of this kind
-        raise _connect_session()
+        raise _connect_error()
     java = _checked_java()
     spark_config = spark_settings(settings)
     _check_conf(spark_config.conf)
@@ -149,11 +149,11 @@ def _await_executors(session: SparkSession) -> None:
 def check_session(session: Any) -> None:
     """Raise if slots cannot run on this session."""
     if not isinstance(session, LateSession) and not hasattr(session, "_jsparkSession"):
-        raise _connect_session()
+        raise _connect_error()
     _check_conf({"spark.speculation": session.sparkContext.getConf().get("spark.speculation", "false")})
 
 
-def _connect_session() -> ConfigError:
+def _connect_error() -> ConfigError:
     return ConfigError(
         "spark-connect",
         "this is a Spark Connect session, which cannot run slots",
